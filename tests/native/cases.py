@@ -14,7 +14,7 @@ from tanager import BayesNetClassifier, native
 from tanager.parameters import HDP, Discriminative, MEstimate, TreeTable, lookups
 from tanager.parameters.hdp.fixed_point import stirling_ratios, tie
 from tanager.structure import KDB
-from tanager.training.model import Model, Slots, Workspace
+from tanager.training.model import Model, Slots
 from tests.native.stub import arguments
 from tests.parameters.hdp.trees import random_tree
 
@@ -472,7 +472,7 @@ def step_tables(rng):
         if share:
             model.share(full)
         gradient = rng.normal(size=(30, n_classes))
-        space = Workspace.for_slots(slots, n_classes)
+        space = slots.workspace(n_classes)
         chosen = np.array([0, 1, 2])
         yield [*slots[:7], codes, codes, chosen, gradient, 0.03, 0, *model.tables, *space]
         if not share:

@@ -9,7 +9,7 @@ from tanager import native
 from tanager.errors import ConfigurationError
 from tanager.numerics import log_softmax
 from tanager.training import Training
-from tanager.training.model import NO_PARENT, Model, Slots, Workspace
+from tanager.training.model import NO_PARENT, Model, Slots
 from tests.oracles.dense_adam import dense_gradient, step_all
 
 
@@ -68,7 +68,7 @@ def test_a_table_that_rests_and_comes_back_is_where_the_definition_has_it():
     model.normalise(slots)
     by_definition = model.copy()
     rng = np.random.default_rng(2)
-    space = Workspace.for_slots(slots, 2)
+    space = slots.workspace(2)
     for step in range(1, 1200):
         # Slot 1 of the second feature is drawn at first, then for a while not, then again; its
         # third context is hardly ever in a batch.

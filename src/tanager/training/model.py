@@ -110,6 +110,12 @@ class Slots(NamedTuple):
             np.array([len(slots) for slots in columns], np.int64),
         )
 
+    def workspace(self, n_classes: int) -> tuple[Floats, NDArray[np.bool_]]:
+        """Return what a step on any table needs besides: zeros before and after it."""
+        contexts = self.n_contexts.max(axis=1, initial=1)
+        size = int((contexts * self.arity).max(initial=1)) * n_classes
+        return np.zeros(size), np.zeros(int(contexts.max(initial=1)), np.bool_)
+
     def used(self) -> NDArray[np.bool_]:
         """Return which slots exist, shape (n_features, n_slots)."""
         used: NDArray[np.bool_] = np.arange(self.column.shape[1]) < self.n_slots[:, None]
@@ -121,32 +127,6 @@ def _starts(sizes: Ints) -> Ints:
     flat = sizes.ravel()
     starts: Ints = (np.cumsum(flat) - flat).reshape(sizes.shape)
     return starts
-
-
-class TableState(NamedTuple):
-    """The arrays of a `Model` that a step on its tables changes."""
-
-    theta: Floats
-    first: Floats
-    second: Floats
-    steps: Ints
-    shared_first: Floats
-    shared_second: Floats
-    shared_steps: Ints
-
-
-class Workspace(NamedTuple):
-    """What a step on the tables needs besides: zeros before and after it."""
-
-    sums: Floats  # (largest table,)
-    seen: NDArray[np.bool_]
-
-    @classmethod
-    def for_slots(cls, slots: Slots, n_classes: int) -> Workspace:
-        """Return work space that is large enough for every table."""
-        contexts = slots.n_contexts.max(axis=1, initial=1)
-        size = int((contexts * slots.arity).max(initial=1)) * n_classes
-        return cls(np.zeros(size), np.zeros(int(contexts.max(initial=1)), np.bool_))
 
 
 class TrainingRows(NamedTuple):
@@ -243,12 +223,10 @@ class Model:
         )
 
     @property
-    def tables(self) -> TableState:
-        """The tables' part, as the kernel takes it."""
-        return TableState(
-            *(self.theta, self.theta_first, self.theta_second, self.theta_steps),
-            *(self.shared_first, self.shared_second, self.shared_steps),
-        )
+    def tables(self) -> tuple[Floats, Floats, Floats, Ints, Floats, Floats, Ints]:
+        """The arrays that a step on the tables changes, as the kernel takes them."""
+        own = (self.theta, self.theta_first, self.theta_second, self.theta_steps)
+        return (*own, self.shared_first, self.shared_second, self.shared_steps)
 
     def share(self, slots: Slots) -> Model:
         """Return the model, with moments for steps that a table's contexts share."""

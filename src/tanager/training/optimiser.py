@@ -15,7 +15,7 @@ from tanager.losses import Loss, RowLoss
 from tanager.numerics import Floats, Ints, log_softmax, log_sum_exp
 from tanager.progress import Progress
 from tanager.training.checkpoint import Checkpoint
-from tanager.training.model import Model, Slots, TrainingRows, Workspace, log_joint
+from tanager.training.model import Model, Slots, TrainingRows, log_joint
 from tanager.training.options import Training
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # as in src/native/training.c
@@ -202,7 +202,7 @@ class _Trainer:
 
     def __init__(self, rows: TrainingRows, slots: Slots, model: Model, plan: Plan) -> None:
         self.rows, self.slots, self.model, self.plan = rows, slots, model, plan
-        self.space = Workspace.for_slots(slots, model.prior.shape[0])
+        self.space = slots.workspace(model.prior.shape[0])
         self.used = slots.used()
         self.weights = None if rows.weights is None else rows.weights / rows.weights.mean()
         self.chosen = np.zeros(slots.arity.shape[0], np.int64)
