@@ -234,3 +234,30 @@ def test_features_of_one_value_are_passed_over_and_have_no_information():
     found = counts.cmi()
     assert np.array_equal(found[np.ix_(varying, varying)], alone)
     assert np.count_nonzero(found) == np.count_nonzero(alone) == 6
+
+
+@pytest.mark.parametrize("arity", [3, 5_000])
+def test_cells_of_wide_pairs_add_up_as_a_dictionary_would(arity):
+    rng = np.random.default_rng(arity)
+    n_classes, n_folds, n = 2, 3, 60
+    found = rng.integers(0, [[arity], [arity], [n_classes * n_folds]], (3, n))
+    left, right, label = np.unique(found, axis=1)
+    cells = pairs.PairCells(
+        left, right, label, rng.integers(1, 9, len(left)) / 4, (arity, arity, n_classes * n_folds)
+    )
+    for columns in ((left,), (left, right), (right, label)):
+        keys = list(zip(*(column.tolist() for column in columns), strict=True))
+        sums = dict.fromkeys(keys, 0.0)
+        for key, count in zip(keys, cells.counts, strict=True):
+            sums[key] += count
+        assert cells.margin(*columns).tolist() == [sums[key] for key in keys]
+    for left_out in (None, 1):
+        expected = {}
+        for i, j, y, count in zip(left, right, label, cells.counts, strict=True):
+            fold, y = divmod(int(y), n_classes)
+            if fold != left_out:
+                expected[int(i), int(j), y] = expected.get((int(i), int(j), y), 0.0) + count
+        kept = cells.without_fold(n_classes, left_out)
+        codes = zip(kept.left.tolist(), kept.right.tolist(), kept.label.tolist(), strict=True)
+        assert list(zip(codes, kept.counts, strict=True)) == sorted(expected.items())
+        assert kept.shape == (arity, arity, n_classes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -62,15 +63,21 @@ class PairCells(NamedTuple):
         """Return the cells by class, from cells by (fold, class), one fold perhaps left out."""
         fold, label = np.divmod(self.label, n_classes)
         kept = np.ones(fold.shape[0], np.bool_) if left_out is None else fold != left_out
-        codes = np.stack([self.left, self.right, label])[:, kept]
-        codes, cell = np.unique(codes, axis=1, return_inverse=True)
-        counts = np.bincount(cell.ravel(), self.counts[kept], codes.shape[1]).astype(np.float64)
-        return PairCells(codes[0], codes[1], codes[2], counts, (*self.shape[:2], n_classes))
+        shape = (*self.shape[:2], n_classes)
+        keys, cell = np.unique(
+            np.ravel_multi_index((self.left[kept], self.right[kept], label[kept]), shape),
+            return_inverse=True,
+        )
+        counts = np.bincount(cell, self.counts[kept], len(keys)).astype(np.float64)
+        left, right, label = np.unravel_index(keys, shape)
+        return PairCells(left, right, label, counts, shape)
 
     def margin(self, *columns: Ints) -> Floats:
         """Return, for each cell, the count of all cells that agree with it in some columns."""
-        _, cell = np.unique(np.stack(columns), axis=1, return_inverse=True)
-        cell = cell.ravel()
+        sizes = [int(column.max(initial=0)) + 1 for column in columns]
+        cell = np.ravel_multi_index(columns, sizes)
+        if prod(sizes) > 4 * len(cell):  # too many to be counted by place
+            cell = np.unique(cell, return_inverse=True)[1]
         return np.bincount(cell, self.counts)[cell].astype(np.float64)
 
 
