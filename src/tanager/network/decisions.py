@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, DataError, listed, nearest
+from tanager.numerics import Floats
 from tanager.parameters import posterior
 
 if TYPE_CHECKING:
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
     from tanager.network.next_question import Questions
 
-__all__ = ["Costs", "Decides", "Decisions", "is_number", "read_costs"]
-
-Floats = NDArray[np.float64]
 
 TIE = 1e-9  # of the greatest cost: actions that differ by less cost the same
 

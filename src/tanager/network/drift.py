@@ -38,15 +38,13 @@ from tanager.network.reference import (
     count_with_class,
     reference_of,
 )
-from tanager.numerics import log_softmax, log_sum_exp
+from tanager.numerics import Floats, Ints, log_softmax, log_sum_exp
 from tanager.progress import Progress
 from tanager.sources import Fragment
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 
 SCORED = 1_000_000  # scores of classes kept: so many rows times classes
 MOST_SCORED = 100_000  # rows

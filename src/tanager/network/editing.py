@@ -20,7 +20,6 @@ from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.answers import LabelledTable, group_labels
@@ -29,6 +28,7 @@ from tanager.network.explanation import find_class
 from tanager.network.given_tables import CLASS, GivenFamily, log_or_impossible, read_table
 from tanager.network.history import Edit
 from tanager.network.information import NetworkInformation
+from tanager.numerics import Floats
 from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.proper_network import MAX_SPELLED
 from tanager.structure import Structure
@@ -36,7 +36,6 @@ from tanager.structure import Structure
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-Floats = NDArray[np.float64]
 
 FLAGS = ("neutralise", "forbid")  # actions that are asked for by True
 MOST_SET = 0.99  # probability of all values together whose effects are set

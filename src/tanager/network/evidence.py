@@ -19,12 +19,12 @@ from tanager.codes import Codes, MatchedTable, NumericColumn
 from tanager.codes.decoding import column_edges
 from tanager.codes.values import to_numbers
 from tanager.errors import ConfigurationError, DataError, listed, nearest
+from tanager.numerics import Floats
 
 if TYPE_CHECKING:
     from tanager.codes import Column
     from tanager.network.network import Network
 
-Floats = NDArray[np.float64]
 
 LEAST = 1e-300  # in place of a likelihood of zero
 

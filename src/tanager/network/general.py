@@ -28,7 +28,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tanager.codes import Codebook
 from tanager.codes.columns import CategoricalColumn, Column
@@ -40,10 +39,9 @@ from tanager.network.exports.bif import Variable, xml_names
 from tanager.network.given_tables import log_or_impossible
 from tanager.network.marginal import eliminate
 from tanager.network.network import Network
+from tanager.numerics import Floats
 from tanager.parameters import DenseTable, Tables
 from tanager.structure import Structure
-
-Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 24  # of one table, and four times as many of all: 128 and 512 MiB
 

@@ -8,13 +8,13 @@ from math import log
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.drawing import plan_drawing
 from tanager.drawing.cards import HUES, card, network_view, shown
 from tanager.network.explanation import SPOKEN_FOR
 from tanager.network.graph import network_graph
 from tanager.network.information import NetworkInformation
+from tanager.numerics import Floats
 
 if TYPE_CHECKING:
     from tanager.network.answers import Answer, LabelledTable
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 MAX_FEATURES = 60
 MAX_EFFECTS = 5
 COMMON = 0.01  # share of rows from which on a value is worth naming
-
-Floats = NDArray[np.float64]
 
 
 def network_html(network: Network) -> str:

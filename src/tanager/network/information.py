@@ -17,16 +17,13 @@ from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError
 from tanager.network.marginal import Factor, eliminate, sum_out
-from tanager.numerics import log_sum_exp
+from tanager.numerics import Floats, log_sum_exp
 from tanager.parameters.spread import table_arrays
 from tanager.parameters.tables import FamilyTable, GroupedTable, Tables
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["NetworkInformation", "log_odds", "n_probabilities"]
-
-Floats = NDArray[np.float64]
 Groups = NDArray[np.uint16]
 
 TINY = np.finfo(np.float64).tiny

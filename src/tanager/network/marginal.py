@@ -23,14 +23,11 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Codes
 from tanager.errors import ApproximationWarning, MemoryBoundError
-from tanager.numerics import log_sum_exp
+from tanager.numerics import Floats, Ints, log_sum_exp
 from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.tables import family_members
 from tanager.parameters.unknown import Unknown
 from tanager.structure import Structure
-
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 25  # cells of one row's intermediate factor: 256 MiB
 ROW_CELLS = 1 << 21  # the same where many rows are predicted: some 10 ms a row

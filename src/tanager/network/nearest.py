@@ -16,15 +16,12 @@ from tanager.errors import ConfigurationError, listed, nearest
 from tanager.network.decisions import Costs
 from tanager.network.evidence import check_count, find_feature, one_row
 from tanager.network.propagation import require_probabilities
-from tanager.numerics import log_sum_exp
+from tanager.numerics import Floats, log_sum_exp
 from tanager.parameters import posterior
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["Change", "find_nearest"]
-
-Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
 MOST_ROWS = 1 << 22  # combinations of one number of changes that are all tried

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tanager.codes import Codebook, Codes, Groups
 from tanager.errors import ConfigurationError, DataError
@@ -20,6 +20,7 @@ from tanager.network.decisions import Decides
 from tanager.network.history import Edit
 from tanager.network.marginal import add_unknown_sums
 from tanager.network.propagation import require_probabilities
+from tanager.numerics import Floats
 from tanager.parameters import Tables
 from tanager.structure import Structure
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from tanager.network.reference import Reference, Watch
     from tanager.network.sensitivity import Sensitivity
     from tanager.network.uncertainty import Calibration
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

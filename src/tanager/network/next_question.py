@@ -16,7 +16,6 @@ from math import comb, inf, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, MemoryBoundError, listed
 from tanager.network.answers import align_columns
@@ -24,13 +23,11 @@ from tanager.network.decisions import Costs, is_number
 from tanager.network.evidence import check_count, find_feature, one_row
 from tanager.network.propagation import Spread
 from tanager.network.queries import refuse_impossible
+from tanager.numerics import Floats
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["PlanStep", "Question", "Questions", "find_questions", "read_prices"]
-
-Floats = NDArray[np.float64]
 
 MOST_CELLS = 1 << 24  # combinations of answers to several questions, classes included
 MOST_SETS = 100_000  # sets of questions that an exact plan compares

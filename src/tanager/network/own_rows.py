@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import fingerprint_counts
+from tanager.numerics import Floats
 
 if TYPE_CHECKING:
     from tanager.codes import Codes, MatchedTable
     from tanager.network.network import Network
 
-Floats = NDArray[np.float64]
 CodedRows = tuple["Codes", NDArray[np.uint16]]  # codes and labels of some rows
 
 

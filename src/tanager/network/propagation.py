@@ -15,7 +15,6 @@ from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes import Groups
 from tanager.errors import ConfigurationError, MemoryBoundError
@@ -27,14 +26,12 @@ from tanager.network.marginal import (
     elimination_order,
     sum_out,
 )
-from tanager.numerics import log_sum_exp
+from tanager.numerics import Floats, log_sum_exp
 from tanager.parameters import DenseTable, GroupedTable
 from tanager.parameters.tables import LARGE_CELLS
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
-
-Floats = NDArray[np.float64]
 
 
 class Inner(NamedTuple):

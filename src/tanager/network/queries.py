@@ -28,14 +28,13 @@ from tanager.network.evidence import (
     read_evidence,
 )
 from tanager.network.propagation import Propagation, require_probabilities
-from tanager.numerics import log_sum_exp
+from tanager.numerics import Floats, log_sum_exp
 from tanager.parameters import GroupedTable, Tables
 from tanager.structure import Structure
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-Floats = NDArray[np.float64]
 
 MOST_CELLS = 1 << 24  # of an answer, rows and classes included
 BATCH_ROWS = 1 << 16  # rows of codes that are looked up at a time

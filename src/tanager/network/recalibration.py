@@ -21,9 +21,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+from tanager.numerics import Floats
 
 STILL = 1e-9  # change of a share, and of a calibration, below which nothing moves any more
 

@@ -28,14 +28,13 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.network.checks import as_list, need
 from tanager.network.recalibration import estimate_shares, recalibrate
-from tanager.numerics import log_softmax, log_sum_exp
+from tanager.numerics import Floats, log_softmax, log_sum_exp
 from tanager.parameters.tables import HeldOutRows
 
 if TYPE_CHECKING:
     from tanager.counts import Counts
     from tanager.network.network import Network
 
-Floats = NDArray[np.float64]
 Bytes = NDArray[np.uint8]
 
 MOST_GROUPS = 5  # of a feature's cells, in pairs

@@ -23,19 +23,16 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import align_columns
 from tanager.network.evidence import LEAST, check_count, class_name, read_evidence
 from tanager.network.queries import IMPOSSIBLE, ask, refuse_impossible
+from tanager.numerics import Floats
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["Entry", "EvidenceEffect", "Sensitivity", "find_sensitivity"]
-
-Floats = NDArray[np.float64]
 
 MOST_CELLS = 1 << 18  # of a table that is looked at
 

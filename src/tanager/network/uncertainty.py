@@ -29,15 +29,13 @@ from tanager.codes import Codes
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError
 from tanager.network.checks import as_list, need
+from tanager.numerics import Floats
 from tanager.parameters import Tables, posterior
 from tanager.parameters.spread import reaches, table_arrays
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-__all__ = ["Calibration", "PredictionSets", "check_calibration", "check_share", "interval_of_codes"]
-
-Floats = NDArray[np.float64]
 
 NUDGE = 1e-4  # of the tables, where something is summed out
 LEAST = 1e-150  # probability: its square is a number
