@@ -9,6 +9,7 @@ from tanager.errors import ConfigurationError, DataError, MemoryBoundError
 from tanager.network import Interval, OneOf, Soft
 from tanager.network.evidence import read_evidence
 from tanager.network.queries import _draw_codes
+from tanager.parameters.tables import TreeTable
 from tanager.structure import Fixed
 
 PAIRS = [
@@ -386,3 +387,31 @@ def test_pgmpy_gives_the_same_answers(exported):
     best = network.most_probable(GIVEN, 1)[0].values
     names = ["b", "number", "class"]
     assert best == engine.map_query(names, evidence=GIVEN, show_progress=False)
+
+
+def test_soft_evidence_on_a_feature_that_was_left_out_says_nothing():
+    X, y = rows()
+    clf = BayesNetClassifier("tan", "laplace", categorical_features=["a", "b", "d"])
+    network = clf.fit(X, y).network_.edit("d", forbid=True)
+    soft = {"d": Soft({0: 0.9, 1: 0.1}), "b": True}
+    assert network.log_probability(soft) == network.log_probability({"b": True})
+    found = network.query("a", soft).probabilities
+    np.testing.assert_array_equal(found, network.query("a", {"b": True}).probabilities)
+
+
+def test_soft_evidence_reads_a_large_table_for_what_is_known_alone(monkeypatch):
+    X, y = rows()
+    structure = Fixed({"a": [], "b": ["a"], "number": [], "d": ["a", "b", "number"]})
+    clf = BayesNetClassifier(structure, "hdp", categorical_features=["a", "b", "d"], bins=5)
+    small = clf.fit(X, y).network_
+    monkeypatch.setattr("tanager.parameters.tables.SMALL_CELLS", 0)
+    monkeypatch.setattr("tanager.parameters.tables.DENSE_FACTOR", 0)
+    large = clf.fit(X, y).network_
+    assert isinstance(large.tables.families[3], TreeTable)
+    given = {"a": Soft({"lo": 0.3, "hi": 0.9}), "number": 1.2, "d": 1}
+    n_cells = 3 * len(large.log_prior)
+    monkeypatch.setattr("tanager.network.propagation.LARGE_CELLS", 2 * n_cells)
+    expected = small.query(["class", "b"], given).probabilities
+    np.testing.assert_allclose(large.query(["class", "b"], given).probabilities, expected)
+    with pytest.raises(MemoryBoundError, match="too many to be spelled out"):
+        large.query("class", {"a": Soft({"lo": 0.3, "hi": 0.9})})

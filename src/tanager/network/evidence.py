@@ -154,7 +154,7 @@ def read_evidence(network: Network, evidence: Any) -> Known:
                 continue
             if _is_value(given):
                 codes[place[name], 0] = int(np.argmax(found))
-            else:
+            elif place[name] in network.structure.selected:  # else it says nothing
                 likelihoods[place[name]] = found
         elif name == class_name(network):
             found = _likelihood(network, codebook.target, given)

@@ -28,7 +28,7 @@ from tanager.network.marginal import (
 )
 from tanager.numerics import Floats, log_sum_exp
 from tanager.parameters import DenseTable, GroupedTable
-from tanager.parameters.tables import LARGE_CELLS
+from tanager.parameters.tables import LARGE_CELLS, family_members
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -232,19 +232,28 @@ class _EvidenceFactors:
         if isinstance(table, GroupedTable):
             return table.log_group, table.log_within, table.member_groups
         arities, n_classes = table.member_arities, table.n_classes
-        if not isinstance(table, DenseTable):
-            if prod(arities) * n_classes > LARGE_CELLS:
-                name = self.network.structure.features[at]
-                raise MemoryBoundError(
-                    f"The table of {name!r} has {prod(arities) * n_classes:,} cells, too many to "
-                    "be spelled out. Learn a structure with fewer parents."
-                )
-            table = table.to_dense()
-        own = np.arange(arities[-1], dtype=np.uint16)
-        if len(arities) == 1:
-            return np.zeros((1, n_classes)), table.log_prob, [np.zeros_like(own)]
-        groups = [np.arange(n, dtype=np.uint16) for n in arities[:-1]]
-        return table.log_prob, np.zeros((arities[-1], n_classes)), [*groups, own]
+        groups = [np.arange(n, dtype=np.uint16) for n in arities]
+        if isinstance(table, DenseTable):
+            if len(arities) == 1:
+                return np.zeros((1, n_classes)), table.log_prob, [np.zeros_like(groups[0])]
+            return table.log_prob, np.zeros((arities[-1], n_classes)), groups
+        # A large table is spelled out for what is known alone: one value of each known member.
+        members = family_members(self.network.structure, at).tolist()
+        shape = [1 if m in self.known else n for m, n in zip(members, arities, strict=True)]
+        if prod(shape) * n_classes > LARGE_CELLS:
+            raise MemoryBoundError(
+                f"The table of {self.network.structure.features[at]!r} has "
+                f"{prod(shape) * n_classes:,} cells, too many to be spelled out. Learn a structure "
+                "with fewer parents."
+            )
+        codes = np.indices(shape, np.uint16).reshape(len(shape), -1)
+        for place, member in enumerate(members):
+            if member in self.known:
+                codes[place] = self.known[member]
+                groups[place] = np.zeros_like(groups[place])
+        logs = np.zeros((codes.shape[1], n_classes))
+        table.add_terms(codes, np.array(arities), np.arange(len(shape)), logs)
+        return logs.reshape(*shape, n_classes), np.zeros((arities[-1], n_classes)), groups
 
     def _by_view(self, inner: Inner) -> Floats:
         """Return what each view adds to its family's term, (n_views, n_classes)."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.codes import CategoricalColumn, Codebook, Codes, MatchedTable, NumericColumn
+from tanager.codes import Codes, MatchedTable, NumericColumn
 from tanager.codes.decoding import column_means, decode
 from tanager.errors import ConfigurationError, DataError, MemoryBoundError
 from tanager.network.answers import Answer, Completion
@@ -27,10 +27,8 @@ from tanager.network.evidence import (
     one_row,
     read_evidence,
 )
-from tanager.network.propagation import Propagation, require_probabilities
+from tanager.network.propagation import Propagation, Spread, require_probabilities
 from tanager.numerics import Floats, log_sum_exp
-from tanager.parameters import GroupedTable, Tables
-from tanager.structure import Structure
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -60,10 +58,16 @@ def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer
             f"each of {n_rows:,} rows and {domain.n_classes} classes, beyond the bound of "
             f"{MOST_CELLS:,} cells. Ask about fewer features, or fewer rows at a time."
         )
-    grid = np.indices(shape, known.codes.dtype).reshape(len(shape), prod(shape))
-    codes = np.repeat(known.codes, grid.shape[1], axis=1)
-    codes[features] = np.tile(grid, n_rows)
-    logs = _log_joint(network, replace(known, codes=codes)).reshape(n_rows, *shape, -1)
+    if known.likelihoods:
+        found = Spread.of(network, known.fixed(network), *known.logs, kept=tuple(features))
+        with np.errstate(divide="ignore"):
+            logs = np.log(found.values(tuple(features), found.kept)) + found.log_evidence
+    else:
+        grid = np.indices(shape, known.codes.dtype).reshape(len(shape), prod(shape))
+        codes = np.repeat(known.codes, grid.shape[1], axis=1)
+        codes[features] = np.tile(grid, n_rows)
+        logs = _log_joint(network, replace(known, codes=codes))
+    logs = logs.reshape(n_rows, *shape, -1)
     if label in names:
         # Classes are the last axis; the user has them where they were named.
         logs = np.moveaxis(logs, -1, 1 + names.index(label))
@@ -72,7 +76,7 @@ def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer
     flat = logs.reshape(n_rows, -1)
     total = log_sum_exp(flat, axis=1)
     refuse_impossible(total)
-    found = np.exp(logs - total.reshape(-1, *(1,) * (logs.ndim - 1)))
+    shares = np.exp(logs - total.reshape(-1, *(1,) * (logs.ndim - 1)))
     values = tuple(
         tuple(map(str, network.codebook.classes))
         if name == label
@@ -80,8 +84,8 @@ def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer
         for name in names
     )
     if known.single:
-        return Answer(tuple(names), values, found[0], float(total[0]))
-    return Answer(tuple(names), values, found, total)
+        return Answer(tuple(names), values, shares[0], float(total[0]))
+    return Answer(tuple(names), values, shares, total)
 
 
 def log_evidence(network: Network, evidence: Any) -> Any:
@@ -93,14 +97,10 @@ def log_evidence(network: Network, evidence: Any) -> Any:
 
 
 def _log_joint(network: Network, known: Known) -> Floats:
-    """Return log P(class, evidence) for every row, (n_rows, n_classes).
-
-    Evidence other than one value becomes an observed child of its feature, so that
-    elimination needs to know nothing of it.
-    """
-    codes = known.codes
+    """Return log P(class, evidence) for every row, (n_rows, n_classes)."""
     if known.likelihoods:
-        network, codes = _with_observed_children(network, known)
+        return Propagation.of(network, known.fixed(network), *known.logs).log_classes[None]
+    codes = known.codes
     parts = [
         network.log_joint_of_codes(np.ascontiguousarray(codes[:, low : low + BATCH_ROWS]))
         for low in range(0, codes.shape[1], BATCH_ROWS)
@@ -109,38 +109,6 @@ def _log_joint(network: Network, known: Known) -> Floats:
     if (known.classes < 1.0).any():
         logs = logs + known.logs[1]
     return logs
-
-
-def _with_observed_children(network: Network, known: Known) -> tuple[Network, Codes]:
-    """Give each feature with a likelihood a child that is observed, P(seen | x) = likelihood."""
-    from tanager.network.network import Network
-
-    structure, codebook = network.structure, network.codebook
-    n_classes = len(network.log_prior)
-    columns, families = list(codebook.columns), list(network.tables.families)
-    parents, names = list(structure.parent_indices), list(structure.names)
-    for feature, likelihood in known.likelihoods.items():
-        shares, groups = np.unique(likelihood, return_inverse=True)
-        seen = np.log(np.maximum(np.stack([shares, 1.0 - shares], axis=-1), LEAST))
-        logs = np.ascontiguousarray(np.repeat(seen[..., None], n_classes, axis=-1))
-        table = GroupedTable.of(logs, [groups.ravel().astype(np.uint16)])
-        families.append(table)
-        parents.append((feature,))
-        name = f"evidence on {names[feature]}"
-        names.append(name)
-        columns.append(CategoricalColumn(name, pa.array(["seen", "not seen"]), None))
-    n_new = len(known.likelihoods)
-    extended = Structure(
-        tuple(names),
-        (*structure.selected, *range(len(structure.names), len(names))),
-        tuple(parents),
-    )
-    wider = Codebook(
-        tuple(columns), codebook.target, codebook.classes, codebook.missing, codebook.named
-    )
-    tables = Tables(network.log_prior, tuple(families), normalized=True)
-    seen_codes = np.zeros((n_new, known.codes.shape[1]), known.codes.dtype)
-    return Network(wider, extended, tables), np.concatenate([known.codes, seen_codes])
 
 
 def refuse_impossible(log_evidence: Floats) -> None:
