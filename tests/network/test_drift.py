@@ -479,3 +479,22 @@ def test_odd_tables():
         [[1.0, None], [2.0, 3.0]] * 20, [0, 1] * 20
     )
     assert gaps.drift([[1.0, 3.0]] * 40).columns
+
+
+def test_the_reference_of_many_classes_is_measured_in_blocks(monkeypatch):
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 40, 600)
+    X = {"a": rng.normal(size=600) + y, "b": rng.integers(0, 9, 600).astype(str)}
+    whole = BayesNetClassifier("naive", "laplace").fit(X, y).network_
+    asked, log_joint = [], Network.log_joint_of_codes
+
+    def watched(self, codes):
+        asked.append(codes.shape[1] * len(self.codebook.classes))
+        return log_joint(self, codes)
+
+    monkeypatch.setattr("tanager.network.reference.BLOCK_CELLS", 1_000)
+    monkeypatch.setattr("tanager.network.reference.FEW_CELLS", 1_000)
+    monkeypatch.setattr(Network, "log_joint_of_codes", watched)
+    divided = BayesNetClassifier("naive", "laplace").fit(X, y).network_
+    assert max(asked) <= 1_000
+    assert np.array_equal(divided.reference.scores, whole.reference.scores)

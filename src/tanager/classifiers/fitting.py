@@ -34,7 +34,7 @@ from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ConfigurationError
 from tanager.loglinear.offsets import fit_offsets
 from tanager.network import Network
-from tanager.network.reference import measure_reference
+from tanager.network.reference import few_rows, measure_reference
 from tanager.network.uncertainty import Calibration
 from tanager.numerics import Floats
 from tanager.options import identify_option
@@ -288,9 +288,10 @@ class FitRun:
         counts, others = Counts(halves[0], self.context.inner()), halves[1].gather()
         tables = self.learner.learn(network.structure, counts, self.plan.inner())
         tables = replace(tables, log_prior=network.tables.log_prior)
-        found = log_posterior(replace(network, tables=tables).log_joint_of_codes(others.codes))
+        few = few_rows(len(tables.log_prior))
+        joint = replace(network, tables=tables).log_joint_of_codes(others.codes[:, few])
         ones = np.ones(others.n_rows) if others.weights is None else others.weights
-        return HeldOutRows(found, others.labels, ones)
+        return HeldOutRows(log_posterior(joint), others.labels[few], ones[few])
 
 
 def _plan(

@@ -40,6 +40,7 @@ Bytes = NDArray[np.uint8]
 MOST_GROUPS = 5  # of a feature's cells, in pairs
 SAMPLE_ROWS = 100_000  # training rows whose pairs are counted and whose log P(x) is taken
 FEW_ROWS, FEW_CELLS = 20_000, 200_000  # of these, for class shares and calibration
+BLOCK_CELLS = 1 << 22  # rows times classes whose log-joints are in memory at a time
 LEVELS = np.union1d([0.0005, 0.001, 0.002, 0.003, 0.004], np.linspace(0.0, 1.0, 201))
 _KEY = 0xD2
 
@@ -210,6 +211,11 @@ def reference_of(network: Network) -> Reference:
     return network.reference
 
 
+def few_rows(n_classes: int) -> slice:
+    """Return the rows on which class shares and calibration are measured: fewer of many classes."""
+    return slice(max(1, min(FEW_ROWS, FEW_CELLS // n_classes)))
+
+
 def measure_reference(
     network: Network,
     rows: Rows,
@@ -250,13 +256,21 @@ def measure_reference(
         code_groups(bound, column)[np.minimum(codes, column.arity)]
         for bound, column, codes in zip(bounds, columns, taken.codes, strict=True)
     ]
-    joint, scores = network.log_joint_of_codes(taken.codes), np.zeros(0)
+    scores = np.zeros(0)
     if network.tables.normalized:
-        log_probability = log_sum_exp(joint, axis=1)
+        step = max(1, BLOCK_CELLS // n_classes)
+        log_probability = np.concatenate(
+            [
+                log_sum_exp(network.log_joint_of_codes(taken.codes[:, at : at + step]), axis=1)
+                for at in range(0, taken.n_rows, step)
+            ]
+        )
         scores = np.quantile(log_probability, LEVELS, method="inverted_cdf", weights=taken.weights)
-    weights = np.ones(taken.n_rows) if taken.weights is None else taken.weights
-    held = held or HeldOutRows(log_softmax(joint, axis=1), taken.labels, weights)
-    few = slice(max(1, min(FEW_ROWS, FEW_CELLS // n_classes)))
+    few = few_rows(n_classes)
+    if held is None:
+        weights = np.ones(taken.n_rows) if taken.weights is None else taken.weights
+        log_posteriors = log_softmax(network.log_joint_of_codes(taken.codes[:, few]), axis=1)
+        held = HeldOutRows(log_posteriors, taken.labels[few], weights[few])
     posteriors, labels = np.exp(held.log_posteriors[few]), held.labels[few]
     calibration = [
         recalibrate(posteriors[:, c], (labels == c).astype(np.float64), held.weights[few])
