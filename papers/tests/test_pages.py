@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import parquet
 
-from tanager_papers.findings import Block, Claim, Findings, Picture
+from tanager_papers.findings import Block, Claim, Findings, Part, Picture
 from tanager_papers.pages import DRAWINGS, write_findings, write_index
 from tanager_papers.plots import lower_hull
 
@@ -34,11 +34,11 @@ DATA = {
 def findings():
     pictures = tuple(Picture(f"p-{kind}", kind, kind, data) for kind, data in DATA.items())
     block = Block("Table 1: a < b", ("x", "y"), [("1 | 2", "<b>")], ("A note.",), pictures)
-    return Findings(
-        "some-2020", "Some & Body (2020).", "Run.", "tanager reproduce some-2020",
-        [Claim("It is so (table 1)", "holds", "9–0–1*")], [block], ["nothing"],
-        {"tanager": "1.2", "classifiers": []},
-    )  # fmt: skip
+    claim = Claim("It is so (table 1)", "holds", "9–0–1*")
+    part = Part("tables", "Run.", [claim], [block], ["nothing"])
+    made_with = {"tanager": "1.2", "classifiers": []}
+    command = "tanager reproduce some-2020"
+    return Findings("some-2020", "Some & Body (2020).", command, [part], made_with)
 
 
 def test_every_drawing_has_data_here():
@@ -64,7 +64,7 @@ def test_pages_hold_together(tmp_path):
     assert "&lt;b&gt;" in text
     assert "http" not in text.replace("http://www.w3.org", "")
     HTMLParser().feed(text)
-    assert json.loads(data.read_text())["blocks"][0]["rows"] == [["1 | 2", "<b>"]]
+    assert json.loads(data.read_text())["parts"][0]["blocks"][0]["rows"] == [["1 | 2", "<b>"]]
     assert "cells.parquet" not in page
 
 
@@ -80,7 +80,7 @@ def test_the_index_gathers_claims_of_all_pages(tmp_path):
     write_findings(findings(), tmp_path)
     other = findings()
     other.paper = "other-2021"
-    other.claims = [Claim("It is not", "does not hold", "0–9–1")]
+    other.parts[0].claims = [Claim("It is not", "does not hold", "0–9–1")]
     write_findings(other, tmp_path)
     page = write_index(tmp_path).read_text()
     assert "2 claims: *holds* 1, *holds in part* 0, *undecided* 0, *does not hold* 1" in page

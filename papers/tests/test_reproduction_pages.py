@@ -14,6 +14,11 @@ from tanager_papers.probe import differs, probe
 PAGES = Path(__file__).parents[2] / "docs" / "reproduction"
 
 
+def gathered(page, what):
+    """Return claims or blocks of all parts of a page."""
+    return [one for part in page["parts"] for one in part[what]]
+
+
 @pytest.fixture(scope="module")
 def probes():
     """What each classifier says today, asked once."""
@@ -40,7 +45,7 @@ def test_the_page_s_classifiers_still_mean_the_same(paper, probes):
 @pytest.mark.parametrize("paper", PAPERS)
 def test_a_claim_that_does_not_hold_in_full_says_why(paper):
     page = json.loads((PAGES / f"{paper}.json").read_text(encoding="utf-8"))
-    for claim in page["claims"]:
+    for claim in gathered(page, "claims"):
         assert bool(claim["why"]) == (claim["verdict"] not in ("holds", "cannot be tested here"))
 
 
@@ -48,8 +53,8 @@ def test_the_index_has_every_claim():
     index = (PAGES / "index.md").read_text(encoding="utf-8")
     for paper in PAPERS:
         page = json.loads((PAGES / f"{paper}.json").read_text(encoding="utf-8"))
-        assert page["claims"]
-        for claim in page["claims"]:
+        assert gathered(page, "claims")
+        for claim in gathered(page, "claims"):
             assert claim["text"].replace("|", "&#124;") in index
             assert claim["number"].replace("|", "&#124;") in index
 
@@ -58,7 +63,7 @@ def test_the_index_has_every_claim():
 def test_every_figure_of_a_page_is_there(paper):
     page = json.loads((PAGES / f"{paper}.json").read_text(encoding="utf-8"))
     text = (PAGES / f"{paper}.md").read_text(encoding="utf-8")
-    names = {picture["name"] for block in page["blocks"] for picture in block["pictures"]}
+    names = {picture["name"] for block in gathered(page, "blocks") for picture in block["pictures"]}
     assert names == {path.stem for path in (PAGES / paper).glob("*.svg")}
     for name in names:
         assert f"({paper}/{name}.svg)" in text

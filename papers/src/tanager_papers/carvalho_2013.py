@@ -26,7 +26,7 @@ from tanager_papers.carvalho_sites import (
     ternary,
 )
 from tanager_papers.duels import DECIMALS, record_text
-from tanager_papers.findings import Block, Claim, Findings, Picture
+from tanager_papers.findings import Block, Claim, Part, Picture
 from tanager_papers.table_lists import ZAIDI
 from tanager_papers.verdicts import (
     Comparison,
@@ -37,7 +37,7 @@ from tanager_papers.verdicts import (
 )
 from tanager_papers.workbench import Workbench
 
-__all__ = ["reproduce"]
+__all__ = ["PARTS", "tables"]
 
 TITLE = (
     "Carvalho, A. M., Adão, P. and Mateus, P. (2013). Efficient approximation of the conditional "
@@ -106,32 +106,35 @@ SITE_NOTE = (
 )
 
 
-def reproduce(bench: Workbench) -> Findings:
+def tables(bench: Workbench) -> Part:
     """Run what the tables at hand allow."""
-    findings = Findings("carvalho-2013", TITLE)
-    findings.blocks += [_constants(), _errors()]
-    findings.claims += [_draws_claim(), _error_claim()]
+    part = Part()
+    part.blocks += [_constants(), _errors()]
+    part.claims += [_draws_claim(), _error_claim()]
     sites = collection(12 if bench.quick else 89)
     for n_classes, title in ((2, "Table 1: two classes"), (3, "Table 2: three classes")):
         tables = sites if n_classes == 2 else ternary(sites)
         blocks, claims = _site_blocks(bench, title, n_classes, tables)
-        findings.blocks += blocks
-        findings.claims += claims
-    findings.blocks.append(study_block(bench, USES))
+        part.blocks += blocks
+        part.claims += claims
+    part.blocks.append(study_block(bench, USES))
     block, claim = edges_block(bench, USES)
-    findings.blocks.append(block)
-    findings.claims.append(on_generated_rows(claim))
+    part.blocks.append(block)
+    part.claims.append(on_generated_rows(claim))
     datasets = bench.tables(ZAIDI, 70 if bench.quick else None, "the tables of Zaidi et al. (2017)")
     real = []
     for n_classes in (2, 3):
         chosen = [d for d in datasets if bench.n_classes[d.name] == n_classes]
         if chosen:
             block, results = _uci_block(bench, n_classes, chosen)
-            findings.blocks.append(block)
+            part.blocks.append(block)
             real.append(results)
-    findings.blocks.append(sure_block(real))
-    findings.how = bench.describe(bench.folds)
-    return findings
+    part.blocks.append(sure_block(real))
+    part.how = bench.describe(bench.folds)
+    return part
+
+
+PARTS = {"tables": tables}
 
 
 def _constants() -> Block:

@@ -13,23 +13,27 @@ __all__ = ["join_cells"]
 _LEFT_OUT = ("fit_seconds", "predict_seconds", "version")
 
 
-def join_cells(gathered: Iterable[Results]) -> Any:
+def join_cells(gathered: Iterable[tuple[str, Iterable[Results]]]) -> Any:
     """Return the cells of several experiments as a pyarrow table, None where there are none.
 
-    The columns of `Results.table`, with the experiment's name (`run`) and the classifier's text
-    (`use`). An experiment without a metric has no value there.
+    The columns of `Results.table`, with the part of the paper (`part`), the experiment's name
+    (`run`) and the classifier's text (`use`). An experiment without a metric has no value there.
     """
     import pyarrow as pa
 
-    parts = [_named(results) for results in gathered if results.records]
+    parts = [
+        _named(part, results) for part, found in gathered for results in found if results.records
+    ]
     return pa.concat_tables(parts, promote_options="default") if parts else None
 
 
-def _named(results: Results) -> Any:
+def _named(part: str, results: Results) -> Any:
     import pyarrow as pa
 
     table = results.table().drop_columns(list(_LEFT_OUT))
     uses = {c["name"]: c["use"] for c in results.description["classifiers"]}
     texts = pa.array([uses[name] for name in table["classifier"].to_pylist()], pa.string())
     runs = pa.array([results.description["name"]] * table.num_rows, pa.string())
-    return table.add_column(2, "use", texts).add_column(0, "run", runs)
+    parts = pa.array([part] * table.num_rows, pa.string())
+    table = table.add_column(2, "use", texts).add_column(0, "run", runs)
+    return table.add_column(0, "part", parts)

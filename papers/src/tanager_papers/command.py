@@ -43,6 +43,16 @@ def reproduce(
         typer.Option(help="Per paper, begin no fit after so long; run again to go on."),
     ] = None,
     jobs: Processes = 1,
+    only: Annotated[
+        str | None,
+        typer.Option(help="One part of the paper, such as 'tables'; its page keeps the others."),
+    ] = None,
+    published: Annotated[
+        Path | None,
+        typer.Option(
+            help="Take fits from the pages in this folder whose classifiers have not changed."
+        ),
+    ] = None,
     write: Annotated[
         Path | None,
         typer.Option("--write", help="Folder for the pages: Markdown, figures, HTML, JSON."),
@@ -50,7 +60,7 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run a paper's experiments and print its numbers beside ours; `all` runs the five."""
-    from tanager_papers.papers import PAPERS, reproduce_paper
+    from tanager_papers.papers import PAPERS, part_names, reproduce_paper
 
     if paper not in (*PAPERS, "all"):
         raise ConfigurationError(
@@ -65,12 +75,16 @@ def reproduce(
 
             findings = reproduce_paper(
                 name, data, runs / "quick" if quick else runs, quick=quick, rounds=rounds,
-                max_rows=max_rows, minutes=minutes, n_jobs=jobs, follow=follow,
+                max_rows=max_rows, minutes=minutes, n_jobs=jobs, only=only, published=published,
+                follow=follow,
             )  # fmt: skip
         _print_findings(findings, as_json=as_json)
         if write is not None:
             from tanager_papers.pages import write_findings, write_index
+            from tanager_papers.published import join_page
 
+            if only is not None:
+                findings = join_page(findings, write, part_names(name))
             pages = [*write_findings(findings, write), write_index(write)]
             print(f"written: {', '.join(map(str, pages))}", file=sys.stderr)
 
@@ -82,7 +96,8 @@ def _print_findings(findings: Findings, *, as_json: bool) -> None:
         return
     out = console()
     out.print(f"[bold]{findings.title}[/]")
-    out.print(findings.how, markup=False)
+    for how in findings.how:
+        out.print(how, markup=False)
     if findings.claims:
         claims = plain_table("claim", "here", "measured", title="Claims")
         for claim in findings.claims:

@@ -10,10 +10,10 @@ import numpy as np
 
 from tanager.errors import ConfigurationError
 
-__all__ = ["CELLS", "VERDICTS", "Block", "Claim", "Findings", "Picture"]
+__all__ = ["CELLS", "KEPT", "VERDICTS", "Block", "Claim", "Findings", "Part", "Picture"]
 
-# The file of `Findings.cells`, in the folder of the paper's figures.
-CELLS = "cells.parquet"
+# The files of `Findings.cells` and `Findings.kept`, in the folder of the paper's figures.
+CELLS, KEPT = "cells.parquet", "kept.json"
 VERDICTS = ("holds", "holds in part", "undecided", "does not hold", "cannot be tested here")
 
 
@@ -93,6 +93,53 @@ class Claim:
 
 
 @dataclass
+class Part:
+    """What one part of a paper found: experiments that are run together, and apart from others.
+
+    Attributes
+    ----------
+    name : str
+        As `Findings` and the option ``--only`` call it.
+    how : str
+        Protocol, tables and machine of its run.
+    claims : list of Claim
+    blocks : list of Block
+    absent : list of str
+        What was not run, and why.
+    """
+
+    name: str = "tables"
+    how: str = ""
+    claims: list[Claim] = field(default_factory=list)
+    blocks: list[Block] = field(default_factory=list)
+    absent: list[str] = field(default_factory=list)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        blocks = [
+            {**_plain(vars(block)), "pictures": [_plain(vars(p)) for p in block.pictures]}
+            for block in self.blocks
+        ]
+        return {**vars(self), "claims": [vars(claim) for claim in self.claims], "blocks": blocks}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Part:
+        """Return what `to_dict` gave."""
+        blocks = [
+            Block(
+                block["title"],
+                tuple(block["columns"]),
+                [tuple(row) for row in block["rows"]],
+                tuple(block["notes"]),
+                tuple(Picture(**picture) for picture in block["pictures"]),
+            )
+            for block in data["blocks"]
+        ]
+        claims = [Claim(**claim) for claim in data["claims"]]
+        return cls(data["name"], data["how"], claims, blocks, list(data["absent"]))
+
+
+@dataclass
 class Findings:
     """A paper's reproduction.
 
@@ -102,29 +149,45 @@ class Findings:
         Short name, such as ``petitjean-2018``.
     title : str
         Authors, year, title, DOI where it has one.
-    how : str
-        Protocol, tables and machine of this run.
     command : str
         What to type to get it again.
-    claims : list of Claim
-    blocks : list of Block
-    absent : list of str
-        What was not run, and why.
+    parts : list of Part
     made_with : dict
         The version, and for each classifier its text and what it said of the probe.
     cells : pyarrow.Table or None
         Every fit behind the numbers: what was fitted to what, its losses and its cost.
+    kept : dict
+        Numbers behind the page that are no fits' losses, by the name of their file and by key.
     """
 
     paper: str
     title: str
-    how: str = ""
     command: str = ""
-    claims: list[Claim] = field(default_factory=list)
-    blocks: list[Block] = field(default_factory=list)
-    absent: list[str] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
     made_with: dict[str, Any] = field(default_factory=dict)
     cells: Any = None
+    kept: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    @property
+    def claims(self) -> list[Claim]:
+        """The claims of all parts."""
+        return [claim for part in self.parts for claim in part.claims]
+
+    @property
+    def blocks(self) -> list[Block]:
+        """The tables and figures of all parts."""
+        return [block for part in self.parts for block in part.blocks]
+
+    @property
+    def absent(self) -> list[str]:
+        """What was not run of any part."""
+        return list(dict.fromkeys(line for part in self.parts for line in part.absent))
+
+    @property
+    def how(self) -> list[str]:
+        """How each part was run; where there are several, with their names."""
+        named = len(self.parts) > 1
+        return [f"Part {part.name}. {part.how}" if named else part.how for part in self.parts]
 
     @property
     def pictures(self) -> list[Picture]:
@@ -132,31 +195,21 @@ class Findings:
         return [picture for block in self.blocks for picture in block.pictures]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
+        """Return plain data, without fits and kept numbers."""
         return {
             "paper": self.paper,
             "title": self.title,
-            "how": self.how,
             "command": self.command,
-            "claims": [vars(claim) for claim in self.claims],
-            "blocks": [
-                {
-                    "title": block.title,
-                    "columns": list(block.columns),
-                    "rows": [list(row) for row in block.rows],
-                    "notes": list(block.notes),
-                    "pictures": [_plain(vars(picture)) for picture in block.pictures],
-                }
-                for block in self.blocks
-            ],
-            "absent": self.absent,
+            "parts": [part.to_dict() for part in self.parts],
             "made_with": self.made_with,
         }
 
     def to_markdown(self, figures: Mapping[str, str] | None = None) -> str:
         """Return a page for the documentation; `figures` gives each picture's file by its name."""
         files = figures or {}
-        lines = [f"# {self.paper}", "", self.title, "", self.how, ""]
+        lines = [f"# {self.paper}", "", self.title, ""]
+        lines += [f"- {how}" for how in self.how] if len(self.parts) > 1 else self.how
+        lines.append("")
         if self.claims:
             lines += [
                 "## Claims",

@@ -16,7 +16,7 @@ from tanager.report.page import Figure
 from tanager.report.rendering import page_environment
 from tanager.report.style import standalone_svg, to_svg
 from tanager_papers.curves import Curves
-from tanager_papers.findings import CELLS, VERDICTS, Findings, Picture
+from tanager_papers.findings import CELLS, KEPT, VERDICTS, Findings, Picture
 from tanager_papers.plots import (
     plot_bars,
     plot_convergence,
@@ -93,7 +93,8 @@ def write_findings(findings: Findings, folder: str | Path) -> list[Path]:
     findings : Findings
     folder : path
         Receives ``PAPER.md``, ``PAPER/*.svg``, ``PAPER.html``, ``PAPER.json`` and, where
-        anything was run, ``PAPER/cells.parquet`` with every fit. Figures of an earlier page go.
+        anything was run, ``PAPER/cells.parquet`` with every fit and ``PAPER/kept.json`` with
+        numbers of another kind. Figures of an earlier page go.
 
     Returns
     -------
@@ -103,17 +104,20 @@ def write_findings(findings: Findings, folder: str | Path) -> list[Path]:
     target = Path(folder)
     figures = target / findings.paper
     figures.mkdir(parents=True, exist_ok=True)
-    drawn = {picture.name: draw_picture(picture) for picture in findings.pictures}
+    drawn = {p.name: _drawn(p, figures) for p in findings.pictures}
     for old in figures.glob("*.svg"):
         if old.stem not in drawn:
             old.unlink()
-    for name, svg in drawn.items():
-        write_text(figures / f"{name}.svg", standalone_svg(svg))
+    for picture in findings.pictures:
+        if picture.data:
+            write_text(figures / f"{picture.name}.svg", standalone_svg(drawn[picture.name]))
     if findings.cells is not None:
         from pyarrow import parquet
 
         with replacing(figures / CELLS) as part:
             parquet.write_table(findings.cells, part, compression="zstd")
+    if findings.kept:
+        write_text(figures / KEPT, json.dumps(findings.kept, ensure_ascii=False, indent=1) + "\n")
     files = {name: f"{findings.paper}/{name}.svg" for name in drawn}
     pages = [target / f"{findings.paper}.{ending}" for ending in ("md", "html", "json")]
     write_text(pages[0], findings.to_markdown(files))
@@ -122,13 +126,21 @@ def write_findings(findings: Findings, folder: str | Path) -> list[Path]:
     return pages
 
 
+def _drawn(picture: Picture, folder: Path) -> str:
+    """Draw a picture, or take the one of an earlier page whose data were not kept."""
+    if picture.data:
+        return draw_picture(picture)
+    return (folder / f"{picture.name}.svg").read_text(encoding="utf-8")
+
+
 def _without_traces(findings: Findings) -> dict[str, Any]:
     """Return the data of a page, but for the courses of optimisers, which the run files have."""
     data = findings.to_dict()
-    for block in data["blocks"]:
-        for picture in block["pictures"]:
-            if picture["kind"] == "convergence":
-                picture["data"] = {}
+    for part in data["parts"]:
+        for block in part["blocks"]:
+            for picture in block["pictures"]:
+                if picture["kind"] == "convergence":
+                    picture["data"] = {}
     return data
 
 
@@ -176,7 +188,7 @@ def write_index(folder: str | Path) -> Path:
         name = paper["paper"]
         lines += [f"## [{name}]({name}.md)", "", paper["title"], ""]
         lines += ["| claim | here | measured |", "| --- | --- | --- |"]
-        for claim in paper["claims"]:
+        for claim in _claims(paper):
             cells = [claim["text"], f"**{claim['verdict']}**", claim["number"]]
             lines.append(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |")
         lines.append("")
@@ -185,7 +197,11 @@ def write_index(folder: str | Path) -> Path:
     return path
 
 
+def _claims(paper: Mapping[str, Any]) -> list[dict[str, str]]:
+    return [claim for part in paper["parts"] for claim in part["claims"]]
+
+
 def _tally(papers: Sequence[Mapping[str, Any]]) -> str:
-    verdicts = [claim["verdict"] for paper in papers for claim in paper["claims"]]
+    verdicts = [claim["verdict"] for paper in papers for claim in _claims(paper)]
     counts = [f"*{verdict}* {verdicts.count(verdict)}" for verdict in VERDICTS]
     return f"{len(verdicts)} claims: {', '.join(counts)}."

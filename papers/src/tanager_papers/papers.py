@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from tanager import __version__
 from tanager.errors import ConfigurationError
@@ -14,11 +16,12 @@ from tanager.evaluation.datasets import DATA_VARIABLE, data_folder
 from tanager.evaluation.experiment import Experiment
 from tanager.progress import Progress
 from tanager_papers.cells import join_cells
-from tanager_papers.findings import Findings
+from tanager_papers.findings import Findings, Part
 from tanager_papers.keel import KEEL_VARIABLE, keel_folder
+from tanager_papers.published import Published
 from tanager_papers.workbench import Workbench
 
-__all__ = ["PAPERS", "reproduce_paper"]
+__all__ = ["PAPERS", "part_names", "reproduce_paper"]
 
 PAPERS: Mapping[str, str] = {
     "zaidi-2017": "discriminative parameters: three forms of the conditional likelihood",
@@ -42,6 +45,8 @@ def reproduce_paper(
     max_rows: int | None = None,
     minutes: float | None = None,
     n_jobs: int = 1,
+    only: str | None = None,
+    published: str | Path | None = None,
     follow: Callable[[Experiment], Progress | None] | None = None,
 ) -> Findings:
     """Run a paper's experiments as far as learners and tables are at hand.
@@ -65,6 +70,11 @@ def reproduce_paper(
         After that time no further fit is begun, and the findings say what is missing.
     n_jobs : int
         Processes.
+    only : str, optional
+        A part of the paper, by name; by default all.
+    published : path, optional
+        Folder of pages from `write_findings`. Fits are taken from there instead of made again
+        where their classifiers still answer the probe as they did for the page.
     follow : callable, optional
         Gives the progress of each experiment.
 
@@ -74,29 +84,54 @@ def reproduce_paper(
     """
     if paper not in PAPERS:
         raise ConfigurationError(f"paper {paper!r} is not known. Allowed: {', '.join(PAPERS)}.")
-    module = import_module(f"tanager_papers.{paper.replace('-', '_')}")
+    module = _module(paper)
     quick_rows = getattr(module, "QUICK_ROWS", _QUICK_ROWS)
-    bench = Workbench(
-        folder=_folder(data),
-        runs=Path(runs),
-        rounds=rounds or (1 if quick else 5),
-        max_rows=max_rows or (quick_rows if quick else None),
-        quick=quick,
-        n_jobs=n_jobs,
-        until=None if minutes is None else time.monotonic() + 60 * minutes,
-        follow=follow,
-    )
-    findings: Findings = module.reproduce(bench)
+    if only is not None and only not in module.PARTS:
+        raise ConfigurationError(
+            f"part {only!r} is not one of {paper}. Allowed: {', '.join(module.PARTS)}."
+        )
+    earlier = None if published is None else Published.read(Path(published), paper)
+    until = None if minutes is None else time.monotonic() + 60 * minutes
+    findings = Findings(paper, module.TITLE)
+    classifiers: dict[str, dict[str, Any]] = {}
+    gathered = []
+    for name in module.PARTS if only is None else [only]:
+        bench = Workbench(
+            folder=_folder(data),
+            runs=Path(runs),
+            rounds=rounds or (1 if quick else 5),
+            max_rows=max_rows or (quick_rows if quick else None),
+            quick=quick,
+            n_jobs=n_jobs,
+            until=until,
+            follow=follow,
+            published=earlier,
+        )
+        part: Part = module.PARTS[name](bench)
+        part.name, part.absent = name, [*part.absent, *bench.absent]
+        findings.parts.append(part)
+        classifiers |= bench.made_with
+        gathered.append((name, bench.gathered))
+        for file, numbers in bench.used.items():
+            findings.kept.setdefault(file, {}).update(numbers)
     # A budget of time is no part of the experiment: what it left out is told.
     given = {"--rounds": rounds, "--max-rows": max_rows}
     flags = [f"{flag} {value}" for flag, value in given.items() if value is not None]
     findings.command = " ".join(
         ["tanager reproduce", paper, *(["--quick"] if quick else []), *flags]
     )
-    findings.absent = [*findings.absent, *bench.absent]
-    findings.made_with = {"tanager": __version__, "classifiers": list(bench.made_with.values())}
-    findings.cells = join_cells(bench.gathered)
+    findings.made_with = {"tanager": __version__, "classifiers": list(classifiers.values())}
+    findings.cells = join_cells(gathered)
     return findings
+
+
+def part_names(paper: str) -> list[str]:
+    """Return the parts of a paper, in the order of its page."""
+    return list(_module(paper).PARTS)
+
+
+def _module(paper: str) -> ModuleType:
+    return import_module(f"tanager_papers.{paper.replace('-', '_')}")
 
 
 def _folder(data: str | Path | None) -> Path | None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tanager.evaluation.results import Scores
 from tanager.evaluation.statistics import WinDrawLoss, win_draw_loss
+from tanager.numerics import Floats
 from tanager_papers.duels import DECIMALS
 from tanager_papers.findings import VERDICTS, Claim
 
@@ -20,6 +21,7 @@ __all__ = [
     "claim_of_records",
     "duel_record",
     "judge",
+    "mean_interval",
     "on_generated_rows",
     "power",
     "share_interval",
@@ -76,6 +78,28 @@ def share_interval(record: WinDrawLoss, level: float = LEVEL) -> tuple[float, fl
         return 0.0, 1.0
     found = binomtest(record.wins, n).proportion_ci(1 - level, method="exact")
     return float(found.low), float(found.high)
+
+
+def mean_interval(
+    gaps: Sequence[float] | Floats, n_comparisons: int = 1, overlap: float = 0.0
+) -> tuple[float, float]:
+    """Return Student's interval of a mean difference, at a level shared by the comparisons.
+
+    `overlap` is the number of test rows over that of training rows where the differences come
+    from divisions of the same table: the variance is then Nadeau and Bengio's (2003).
+
+    >>> [round(end, 2) for end in mean_interval([-1.0, -0.5, -0.9, -0.6, -0.8])]
+    [-1.02, -0.5]
+    """
+    from scipy.stats import t
+
+    values = np.asarray(gaps, np.float64)
+    n = len(values)
+    if n < 2:
+        return -np.inf, np.inf
+    half = t.ppf(1 - LEVEL / n_comparisons / 2, n - 1) * values.std(ddof=1)
+    half *= np.sqrt(1 / n + overlap)
+    return float(values.mean() - half), float(values.mean() + half)
 
 
 def power(n_tables: int, share: float, level: float = LEVEL) -> float:

@@ -20,6 +20,7 @@ from tanager.evaluation.runner import environment, run_experiment
 from tanager.progress import Progress
 from tanager_papers.keel import TableFacts, find_keel, keel_facts
 from tanager_papers.probe import kept_probe, stamp
+from tanager_papers.published import Published
 from tanager_papers.synthetic import made_facts, made_table
 
 __all__ = ["Run", "Workbench", "joined"]
@@ -70,8 +71,12 @@ class Workbench:
         Of the tables found.
     made_with : dict of str to dict
         Each classifier's text and its probe.
+    published : Published or None
+        An earlier page, whose fits are taken where their classifiers still mean the same.
     gathered : list of Results
         Of every experiment that was run.
+    used : dict
+        What `kept` returned, by file and key.
     """
 
     folder: Path | None
@@ -89,7 +94,9 @@ class Workbench:
     cpu_seconds: float = 0.0
     n_cells: int = 0
     follow: Callable[[Experiment], Progress | None] | None = None
+    published: Published | None = None
     gathered: list[Results] = field(default_factory=list)
+    used: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     @property
     def late(self) -> bool:
@@ -202,9 +209,10 @@ class Workbench:
         asked = like if isinstance(like, Mapping) else {c.name: like for c in contenders}
         stamps = {c.name: self.stamp_of(c, asked[c.name]) for c in contenders if c.pair is not None}
         options = {"metrics": metrics, "keep": keep, "stamps": stamps}
+        settled = [c for c in contenders if self._is_settled(c, asked[c.name])]
         told = list(self.absent)
         parts = [
-            self._run_part(title, group, contenders, how, options)
+            self._run_part(title, group, contenders, how, options, settled)
             for title, group, how in groups
             if group
         ]
@@ -220,20 +228,30 @@ class Workbench:
         contenders: Sequence[Contender],
         protocol: Protocol,
         options: Mapping[str, Any],
+        settled: Sequence[Contender],
     ) -> tuple[Experiment, Results]:
-        experiment = Experiment(
-            datasets,
-            contenders,
-            protocol,
-            bins="mdl",  # as all the papers
-            name=name,
-            **options,
-        )
-        path = self.runs / f"{name}.run.jsonl"
-        progress = None if self.follow is None else self.follow(experiment)
-        results = run_experiment(
-            experiment, path, n_jobs=self.n_jobs, progress=progress, until=self.until
-        )
+        def plan(some: Sequence[Contender]) -> Experiment:
+            # Bins as in all the papers.
+            return Experiment(datasets, some, protocol, bins="mdl", name=name, **options)
+
+        experiment, records = plan(contenders), list[dict[str, Any]]()
+        for contender in settled:
+            records += [] if self.published is None else self.published.records(plan([contender]))
+        known = {record["classifier"] for record in records}
+        rest = [c for c in contenders if c.name not in known]
+        description = experiment.to_dict()
+        if rest:
+            left = plan(rest)
+            found = run_experiment(
+                left,
+                self.runs / f"{name}.run.jsonl",
+                n_jobs=self.n_jobs,
+                progress=None if self.follow is None else self.follow(left),
+                until=self.until,
+            )
+            records += found.records
+            description = {**found.description, "classifiers": description["classifiers"]}
+        results = Results(description, records)
         n_wanted = len(list(experiment.cells()))
         if len(results.records) < n_wanted:
             self.leave_out(
@@ -247,6 +265,13 @@ class Workbench:
         self.gathered.append(results)
         return experiment, _whole_places(results, len(contenders))
 
+    def _is_settled(self, contender: Contender, like: Contender | None) -> bool:
+        """Tell whether the published page's fits of a classifier are those of today."""
+        if self.published is None:
+            return False
+        meaning = _meaning(like or contender)
+        return contender.pair is None or self.published.agrees(self.made_with[meaning])
+
     def kept(self, name: str, key: str, compute: Callable[[], Any]) -> Any | None:
         """Return what a file of the runs' folder has under a key, or compute and keep it.
 
@@ -254,6 +279,8 @@ class Workbench:
         """
         path = self.runs / f"{name}.json"
         found = _read_kept(path)
+        if self.published is not None:
+            found = {**self.published.kept.get(name, {}), **found}
         if key not in found:
             if self.late:
                 return None
@@ -262,6 +289,7 @@ class Workbench:
             # Read anew: another process may have added to it meanwhile.
             found = {**_read_kept(path), key: value}
             write_text(path, json.dumps(found))
+        self.used.setdefault(name, {})[key] = found[key]
         return found[key]
 
     def stamp_of(self, contender: Contender, like: Contender | None = None) -> str:

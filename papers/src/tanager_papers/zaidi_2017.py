@@ -13,7 +13,7 @@ from tanager.evaluation.protocol import CrossValidation
 from tanager.evaluation.results import Results, Scores
 from tanager_papers.curves import bias_variance
 from tanager_papers.duels import Duel, duel_block, record_text
-from tanager_papers.findings import Block, Claim, Findings
+from tanager_papers.findings import Block, Claim, Part
 from tanager_papers.table_lists import ZAIDI
 from tanager_papers.verdicts import Comparison, claim_of_records, duel_record
 from tanager_papers.workbench import ONE_ROUND_ROWS, Run, Workbench
@@ -28,8 +28,9 @@ from tanager_papers.zaidi_forms import (
     part_of,
     trained,
 )
+from tanager_papers.zaidi_losses import section_5_blocks
 
-__all__ = ["every_claim", "reproduce"]
+__all__ = ["PARTS", "every_claim", "tables"]
 
 TITLE = (
     "Zaidi, N. A., Webb, G. I., Carman, M. J., Petitjean, F., Buntine, W., Hynes, M. and De "
@@ -98,9 +99,9 @@ BIASED = (
 BIAS_ROWS = 20_000  # of the largest table with two rounds, for bias and variance
 
 
-def reproduce(bench: Workbench) -> Findings:
+def tables(bench: Workbench) -> Part:
     """Run what the tables at hand allow."""
-    findings = Findings("zaidi-2017", TITLE)
+    part = Part()
     datasets = bench.tables(ZAIDI, max_features=70 if bench.quick else None)
     run = _main_run(bench, datasets)
     scores = {metric: run.results.mean(metric) for metric in LOSSES}
@@ -108,24 +109,34 @@ def reproduce(bench: Workbench) -> Findings:
     duels = [Duel(f"{n}w", n, printed) for n, printed in TABLE_4.items()]
     title = "Table 4: weighted against generative parameters (paper: 72 tables)"
     notes = (*NOTES, *bench.caveats(datasets))
-    findings.blocks.append(duel_block(title, duels, {**parts, **scores}, METRICS, notes))
+    part.blocks.append(duel_block(title, duels, {**parts, **scores}, METRICS, notes))
     big = _big_scores(bench, scores)
-    findings.blocks.append(_big(big))
-    findings.blocks.append(_strict(bench))
+    part.blocks.append(_big(big))
+    part.blocks.append(_strict(bench))
     small = [d for d in datasets if bench.n_rows[d.name] <= QUICK_FORM_ROWS]
     runs = form_runs(bench, small if bench.quick else datasets)
     from_zero = {metric: runs["zero"].mean(metric) for metric in LOSSES}
-    findings.claims += _claims(parts, {" (I)": big, "": _big_scores(bench, from_zero)})
-    findings.claims.append(every_claim({" (I)": scores, "": from_zero}))
-    findings.blocks += [_from_zero(bench, runs["zero"]), *form_blocks(bench, runs)]
+    part.claims += _claims(parts, {" (I)": big, "": _big_scores(bench, from_zero)})
+    part.claims.append(every_claim({" (I)": scores, "": from_zero}))
+    part.blocks += [_from_zero(bench, runs["zero"]), *form_blocks(bench, runs)]
     blocks, claims = convergence_blocks(bench, runs, datasets)
-    findings.blocks += blocks
-    findings.claims += [*form_claims(bench, runs), *claims]
+    part.blocks += blocks
+    part.claims += [*form_claims(bench, runs), *claims]
     bench.leave_out(
         "Figures 1 and 2 are drawings that explain, tables 1 to 3 list symbols, forms and tables"
     )
-    findings.how = bench.describe(bench.folds)
-    return findings
+    part.how = bench.describe(bench.folds)
+    return part
+
+
+def section_5(bench: Workbench) -> Part:
+    """Run what section 5 says beside the conditional likelihood."""
+    blocks, claims = section_5_blocks(bench)
+    how = bench.describe("1 round of 2-fold cross-validation, numbers cut on the training fold")
+    return Part(how=how, blocks=blocks, claims=claims)
+
+
+PARTS = {"tables": tables, "section-5": section_5}
 
 
 def _main_run(bench: Workbench, datasets: Sequence[Dataset]) -> Run:

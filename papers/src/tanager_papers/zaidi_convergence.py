@@ -121,7 +121,7 @@ def _trace_block(
             for start, mark in STARTS.items():
                 row = [f"{name}w{mark} : {name}{other}{mark}"]
                 for at, expected in zip(ITERATIONS, printed, strict=True):
-                    record = _wins_at(traces[start], f"{name}w", f"{name}{other}", at)
+                    record = wins_at(traces[start], f"{name}w", f"{name}{other}", at)
                     ours = "not run" if record is None else record_text(record)
                     row += [record_text(expected), ours]
                 rows.append(tuple(row))
@@ -145,7 +145,7 @@ def _trace_claim(traces: Mapping[str, Traces], other: str, table: int) -> Claim:
     records = [
         Comparison(
             f"{n}{mark}",
-            _wins_at(traces[start], f"{n}w", f"{n}{other}", 5),
+            wins_at(traces[start], f"{n}w", f"{n}{other}", 5),
             TRACES[other][n][0],
         )
         for start, mark in STARTS.items()
@@ -180,7 +180,7 @@ def _later_records(
     return [
         Comparison(
             f"{n}{other}{mark} at {ITERATIONS[place]}",
-            _wins_at(traces[start], f"{n}w", f"{n}{other}", ITERATIONS[place]),
+            wins_at(traces[start], f"{n}w", f"{n}{other}", ITERATIONS[place]),
             printed[other][n][place],
         )
         for start, mark in STARTS.items()
@@ -200,7 +200,8 @@ def _many(text: str, records: Sequence[Comparison]) -> Claim:
     return claim if not run else replace(claim, number=number)
 
 
-def _wins_at(traces: Traces, a: str, b: str, at: int) -> WinDrawLoss | None:
+def wins_at(traces: Traces, a: str, b: str, at: int) -> WinDrawLoss | None:
+    """Return on how many tables the first has the lower objective after so many iterations."""
     common = sorted(set(traces.get(a, {})) & set(traces.get(b, {})))
     if not common:
         return None
