@@ -35,7 +35,7 @@ class Progress:
 
 @contextmanager
 def one_of_many() -> Iterator[None]:
-    """Let no work inside tell that it takes long: whoever runs many shows how far they are."""
+    """Silence the slow-work notice inside: whoever runs many fits shows the progress of all."""
     token = _one_of_many.set(True)
     try:
         yield

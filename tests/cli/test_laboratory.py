@@ -138,7 +138,7 @@ def test_evaluate_tells_the_calibration_of_a_rounds_rows_together(tables):
 
 def test_tables_of_a_folder_are_of_experiment_files(tables):
     with pytest.raises(
-        ConfigurationError, match=r"--data: of an experiment file alone.*their paths"
+        ConfigurationError, match=r"--data: only for an experiment file.*their paths"
     ):
         invoke("compare", "one", "--data", tables, "-t", "label")
     assert "tables an experiment file refers to" in " ".join(

@@ -97,7 +97,7 @@ from tanager.progress import LongWork
         ),
         (
             ["compare", "{t}", "-t", "risk", "--allow-imports", "--data", "/nowhere"],
-            "--data, --allow-imports: of an experiment file alone",
+            "--data, --allow-imports: only for an experiment file",
         ),
         (["compare", "{t}", "-t", "risk", "--retry-failed"], "Name it with --run"),
         (

@@ -84,7 +84,9 @@ def ask(
     network = Network.load(model)
     evidence = read_given(network, given or [])
     if (next_ is not None) + (best is not None) + sensitivity > 1:
-        raise ConfigurationError("--best, --next and --sensitivity are three questions: give one.")
+        raise ConfigurationError(
+            "--best, --next and --sensitivity can't be combined: pass one of them."
+        )
     if next_ is not None:
         table, prices = (None, {}) if costs is None else read_costs_file(network, costs)
         questions = network.next_question(
@@ -171,7 +173,7 @@ def read_given(network: Network, given: list[str]) -> dict[str, Any]:
                 f"Known: {listed(columns)}."
             )
         if name in evidence:
-            raise ConfigurationError(f"--given {text}: {name!r} was given before.")
+            raise ConfigurationError(f"--given {text}: {name!r} is given twice.")
         evidence[name] = _read_value(columns[name], value, text)
     return evidence
 
@@ -368,4 +370,4 @@ def print_explanation(explanation: Explanation, most: int = 20) -> None:
     out.print(table)
     out.print(explanation.why_silent() or SPOKEN_FOR, markup=False)
     if len(explanation.classes) > 2:
-        out.print(f"P: of {explanation.target} against {explanation.against} alone", markup=False)
+        out.print(f"P: {explanation.target} against {explanation.against} only", markup=False)

@@ -166,7 +166,7 @@ def _choose(output: Path, kind: str | None) -> str:
         [*(e for known in _FORMATS.values() for e in known.endings), *(f".{e}" for e in added)]
     )
     raise ConfigurationError(
-        f"--output {output}: the ending {output.suffix!r} is not known. Allowed: {endings}. "
+        f"--output {output}: the extension {output.suffix!r} isn't supported. Allowed: {endings}. "
         "Or name the format with --format."
     )
 

@@ -170,17 +170,17 @@ def compare(
 
 
 def _check_no_file(context: typer.Context, run: Path | None) -> None:
-    """Refuse what is of an experiment file or of a run file alone, and would be given in vain."""
+    """Refuse options that only apply to an experiment file or a run file."""
     strange = given_flags(context, *OF_FILES)
     if strange:
         raise ConfigurationError(
-            f"{', '.join(strange)}: of an experiment file alone, and DATA are tables. Give the "
-            "tables by their paths and leave the options out, or give an experiment.toml, which "
-            "may name tables of a folder."
+            f"{', '.join(strange)}: only for an experiment file, but DATA are tables. Pass the "
+            "tables by their paths without these options, or pass an experiment.toml, which can "
+            "name tables of a folder."
         )
     if run is None and given_flags(context, "retry_failed"):
         raise ConfigurationError(
-            "--retry-failed tries the failed cells of a run file again. Name it with --run."
+            "--retry-failed retries the failed cells of a run file. Name it with --run."
         )
 
 

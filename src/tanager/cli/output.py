@@ -34,7 +34,7 @@ def check_ending(output: Path | str | None) -> None:
     """Refuse a file whose ending says no format."""
     if output is not None and ending(output) not in _WRITERS:
         raise ConfigurationError(
-            f"--output {output}: the ending {ending(output)!r} is not known. "
+            f"--output {output}: the extension {ending(output)!r} isn't supported. "
             f"Allowed: {', '.join(_WRITERS)}."
         )
 
@@ -213,9 +213,9 @@ def write_rows(
     twins = [name for name, number in Counter(names).items() if number > 1]
     if twins:
         raise ConfigurationError(
-            f"{len(twins)} name(s) of input files come twice, such as {str(twins[0])!r}, and the "
-            "predictions of one would replace the other's. Rename the files, or give --output the "
-            "name of one file: .parquet, .arrow, .csv."
+            f"Several input files have the same name, such as {str(twins[0])!r}, so their "
+            "predictions would overwrite each other. Rename the files, or give --output the name "
+            "of one file: .parquet, .arrow, .csv."
         )
     with _opened(output) as place:
         for name, (_, chosen) in zip(names, grouped, strict=True):

@@ -69,7 +69,7 @@ def predict(
 
     Writes the column prediction and one column p_CLASS for every class. The
     table is streamed: it may be larger than memory. Columns are matched by name.
-    An output without an ending is a folder: one Parquet file for each input file.
+    An output without an extension is a folder: one Parquet file for each input file.
 
     Options:
         probabilities: Write a column p_CLASS per class, or only the label.

@@ -77,7 +77,7 @@ def _check_ending(output: Path) -> None:
     if output.suffix not in PICTURES:
         graphviz = " Graphviz: tanager export." if output.suffix == ".dot" else ""
         raise ConfigurationError(
-            f"--output {output}: the ending {output.suffix!r} is not known. "
+            f"--output {output}: the extension {output.suffix!r} isn't supported. "
             f"Allowed: {', '.join(PICTURES)}.{graphviz}"
         )
 

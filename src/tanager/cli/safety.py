@@ -26,7 +26,7 @@ def check_output(
         return
     if str(output) == "-":
         raise ConfigurationError(
-            f"{option} -: only the rows of predict can go to standard output. Give a file's name."
+            f"{option} -: only predict and decide can write to standard output. Pass a file name."
         )
     shown = str(output)
     if isinstance(output, str):
