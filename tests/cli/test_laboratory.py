@@ -86,6 +86,21 @@ def test_compare_runs_an_experiment_file_and_resumes(tables):
     assert (tables / "again.html").read_text() == (tables / "e.html").read_text()
 
 
+def test_metrics_that_were_chosen_are_shown(tables):
+    (tables / "e.toml").write_text(
+        f"""
+        metrics = ["zero_one_loss", "fit_seconds"]
+        protocol = {{ rounds = 1 }}
+        classifiers = ["{NB}", "naive/laplace"]
+        [datasets]
+        one = {{ path = "one.parquet", target = "label" }}
+        """
+    )
+    shown = invoke("compare", "e.toml", "--allow-imports")
+    assert "0-1 loss" in shown
+    assert "fit, seconds" in shown
+
+
 def test_an_experiment_file_goes_alone(tables):
     (tables / "e.toml").write_text("")
     with pytest.raises(ConfigurationError, match="pass nothing else"):

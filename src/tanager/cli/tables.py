@@ -98,9 +98,12 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
 
 def _print_overview(out: Console, results: Results) -> None:
     """Print one row per classifier: means, with deviations where there is one table."""
+    from tanager.evaluation.metrics import DEFAULT_METRICS
     from tanager.evaluation.summary import say_pooled, summarize
 
-    summaries = [summarize(results, metric) for metric in OVERVIEW if metric in results.metrics]
+    # Whoever chose metrics sees them all.
+    shown = OVERVIEW if results.metrics == DEFAULT_METRICS else results.metrics
+    summaries = [summarize(results, metric) for metric in shown]
     titles = [results.title(summary.scores.metric) for summary in summaries]
     names = summaries[0].scores.classifiers if summaries else ()
     one = bool(summaries) and len(summaries[0].scores.datasets) == 1
