@@ -43,7 +43,7 @@ def stores(budget: Budget, tally: Tally, folder: Path) -> None:
             work = works[budget.case % len(works)]
             network = rng.choice(list(NETWORKS))
             store.faults = NETWORKS[network]
-            died = work.killed_after(rng.uniform(0.3, work.seconds))
+            died = work.killed_at(rng.randint(1, work.n_requests), rng.choice([0.0, 0.02, 0.1]))
             store.faults = Faults()
             problem = work.look(finished=not died)
             store.faults = NETWORKS[network]
@@ -78,9 +78,9 @@ class _Work:
         self.room.mkdir()
         self.run()
         self.remove()
-        start = time.monotonic()
+        before = store.n_requests
         self.run()
-        self.seconds = time.monotonic() - start
+        self.n_requests = store.n_requests - before
         self.wanted = self.result()
         self.remove()
 
@@ -98,10 +98,13 @@ class _Work:
         if done.returncode:
             raise RuntimeError(done.stderr.decode()[-500:])
 
-    def killed_after(self, seconds: float) -> bool:
-        """Begin the work and kill it; return whether it was still at it."""
+    def killed_at(self, request: int, wait: float) -> bool:
+        """Begin the work and kill it some time after a request; return whether it was at it."""
+        last = self.store.n_requests + request
         process = subprocess.Popen(self._call(), env=self._env(), stdout=subprocess.DEVNULL)
-        time.sleep(seconds)
+        while process.poll() is None and self.store.n_requests < last:
+            time.sleep(0.001)
+        time.sleep(wait)
         process.kill()
         return process.wait() != 0
 
