@@ -27,6 +27,28 @@ def visible(text: str) -> str:
     return STEERING.sub(lambda found: ascii(found.group())[1:-1], text)
 
 
+def template_environment(*packages: str) -> Any:
+    """Return what renders the templates of packages, the first that has one deciding.
+
+    Whatever isn't markup is escaped, and characters that steer the direction of writing are
+    spelled out.
+    """
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    def spelled_out(value: Any) -> Any:
+        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(name) for name in packages]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=spelled_out,
+    )
+
+
 def abridged(text: str, most: int = 44) -> str:
     """Return a text of at most so many characters; its start and its end are kept.
 

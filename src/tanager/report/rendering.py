@@ -10,7 +10,7 @@ from typing import Any
 
 from tanager import __version__
 from tanager.errors import ConfigurationError
-from tanager.escaping import abridged, visible
+from tanager.escaping import abridged, template_environment
 
 
 def check_ending(path: str | os.PathLike[str], option: str = "", *, card: bool = False) -> None:
@@ -28,25 +28,8 @@ def check_ending(path: str | os.PathLike[str], option: str = "", *, card: bool =
 
 
 def page_environment(*packages: str) -> Any:
-    """Return what renders the templates of pages, those of other packages before ours.
-
-    Names come from tables of unknown origin: what isn't markup is escaped, and characters that
-    steer the direction of writing are spelled out.
-    """
-    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
-    def spelled_out(value: Any) -> Any:
-        return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-    environment = Environment(
-        loader=ChoiceLoader([PackageLoader(name) for name in (*packages, "tanager.report")]),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=spelled_out,
-    )
+    """Return what renders the templates of pages, those of other packages before ours."""
+    environment = template_environment(*packages, "tanager.report")
     environment.filters["fit"] = abridged
     environment.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["p_value"] = p_text
