@@ -157,7 +157,9 @@ def _refuse_names(
     parts, hints = [], []
     if needed:
         parts.append(f"lacks the column(s) {listed(needed)}")
-        hints.append(f"Its columns: {listed(names)}. Rename or add columns.")
+        columns = f"Its columns: {listed(names)}" if names else "It has none"
+        without = "" if codebook.missing == "marginalize" else ", or fit with missing='marginalize'"
+        hints.append(f"{columns}. Rename or add columns{without}.")
     if extra:
         parts.append(f"has column(s) unseen in fit: {listed(extra)}")
         hints.append(remedy)
