@@ -12,9 +12,15 @@ import tanager
 from tanager import BayesNetClassifier
 from tanager.errors import ColumnWarning, ConfigurationError, DataError, ModelFileError
 from tanager.network import Network
-from tanager.network.drift import Shift, _compare_shares, _correct, _exceedance, _test_pair
 from tanager.network.recalibration import Recalibration, estimate_shares, recalibrate
 from tanager.network.reference import LEVELS, Watch, check_reference
+from tanager.network.shifts import (
+    Shift,
+    _compare_shares,
+    _exceedance,
+    correct_shifts,
+    find_pair_shift,
+)
 from tanager.sources.files import FileFragment
 from tests.keel import read_keel
 
@@ -192,14 +198,16 @@ def test_pairs_know_a_changed_dependence_from_changed_shares():
         b = np.where(rng.random(n) < agree, a, rng.random(n) < p)
         return np.histogram2d(a, b, bins=2)[0]
 
-    same = [_test_pair("pair", ("a", "b"), table(2000, 0.5, 0.5), table(2000, 0.5, 0.5)).p_value
-            for _ in range(200)]  # fmt: skip
+    names, alike = ("a", "b"), (2000, 0.5, 0.5)
+    same = [
+        find_pair_shift("pair", names, table(*alike), table(*alike)).p_value for _ in range(200)
+    ]
     assert np.mean(np.array(same) < 0.05) < 0.11
-    weaker = _test_pair("pair", ("a", "b"), table(2000, 0.5, 0.5), table(2000, 0.5, 0.1))
+    weaker = find_pair_shift("pair", ("a", "b"), table(2000, 0.5, 0.5), table(2000, 0.5, 0.1))
     assert weaker.p_value < 1e-6
     assert weaker.effect > 0.1
     old = np.array([[40.0, 10.0], [10.0, 40.0]]) * 20  # the odds ratio stays, the shares don't
-    moved = _test_pair("pair", ("a", "b"), old, old * np.array([[3.0], [1.0]]))
+    moved = find_pair_shift("pair", ("a", "b"), old, old * np.array([[3.0], [1.0]]))
     assert moved.p_value > 0.9
     assert moved.effect < 0.01
 
@@ -207,7 +215,7 @@ def test_pairs_know_a_changed_dependence_from_changed_shares():
 def test_p_values_are_adjusted_as_holm_does():
     raw = [0.01, 0.04, 0.03, 0.005]
     tests = [Shift("values", (str(at),), 1.0, p) for at, p in enumerate(raw)]
-    found = {shift.columns[0]: shift.p_value for shift in _correct(tests, 0.05, 0.0, 0.0)}
+    found = {shift.columns[0]: shift.p_value for shift in correct_shifts(tests, 0.05, 0.0, 0.0)}
     assert [found[str(at)] for at in range(4)] == pytest.approx([0.03, 0.06, 0.06, 0.02])
 
 

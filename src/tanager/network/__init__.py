@@ -2,7 +2,7 @@
 
 from tanager.network.answers import Answer, Completion, LabelledTable
 from tanager.network.decisions import Costs, Decisions
-from tanager.network.drift import Drift, Shift
+from tanager.network.drift import Drift
 from tanager.network.evidence import Evidence, Interval, OneOf, Soft
 from tanager.network.explanation import Explanation, explain_row
 from tanager.network.history import Edit
@@ -11,6 +11,7 @@ from tanager.network.nearest import Change
 from tanager.network.network import Network
 from tanager.network.next_question import PlanStep, Question, Questions
 from tanager.network.sensitivity import Sensitivity
+from tanager.network.shifts import Shift
 from tanager.network.uncertainty import PredictionSets
 
 __all__ = [

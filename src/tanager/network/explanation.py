@@ -222,13 +222,9 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
         raw = cells[0]
     terms = network.log_terms(codes)[0]  # (n_features, n_classes)
     log_joint = network.log_prior + terms.sum(axis=0)
-    weights = np.exp(log_joint - log_joint.max())
-    probabilities = weights / weights.sum()
-    classes = tuple(network.codebook.classes.tolist())
-    if len(classes) == 1:
-        raise ConfigurationError(
-            f"The model has only one class, {classes[0]!r}: there's nothing to explain."
-        )
+    probabilities = np.exp(log_joint - log_joint.max())
+    probabilities /= probabilities.sum()
+    classes = _classes(network)
     best = int(np.argmax(log_joint)) if target is None else find_class(classes, target)
     others = np.where(np.arange(len(classes)) == best, -np.inf, log_joint)
     rival = int(np.argmax(others)) if against is None else find_class(classes, against)
@@ -263,11 +259,7 @@ def explain_rows(network: Any, X: Any, *, target: Any = None, against: Any = Non
     """
     network = network_of(network)
     terms = network.log_terms(network.codebook.encode(X))  # (n_rows, n_features, n_classes)
-    classes = tuple(network.codebook.classes.tolist())
-    if len(classes) == 1:
-        raise ConfigurationError(
-            f"The model has only one class, {classes[0]!r}: there's nothing to explain."
-        )
+    classes = _classes(network)
     if target is not None:
         best = np.full(len(terms), find_class(classes, target))
     elif len(classes) == 2:
@@ -285,6 +277,16 @@ def explain_rows(network: Any, X: Any, *, target: Any = None, against: Any = Non
 
         return pd.DataFrame(added, index=X.index, columns=list(network.codebook.domain.names))
     return added
+
+
+def _classes(network: Network) -> tuple[Any, ...]:
+    """Return the classes; refuse a single one."""
+    classes = tuple(network.codebook.classes.tolist())
+    if len(classes) == 1:
+        raise ConfigurationError(
+            f"The model has only one class, {classes[0]!r}: there's nothing to explain."
+        )
+    return classes
 
 
 def _alone(network: Network, codes: NDArray[Any], target: int, against: int) -> NDArray[np.float64]:

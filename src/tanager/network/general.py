@@ -37,7 +37,7 @@ from tanager.errors import ConfigurationError, MemoryBoundError, listed, nearest
 from tanager.network.checks import check_codebook
 from tanager.network.exports.bif import Variable, xml_names
 from tanager.network.given_tables import log_or_impossible
-from tanager.network.marginal import eliminate
+from tanager.network.marginal import align, eliminate
 from tanager.network.network import Network
 from tanager.numerics import Floats
 from tanager.parameters import DenseTable, Tables
@@ -175,10 +175,7 @@ class _Graph:
 
 def _spread(members: Sequence[int], values: Floats, scope: Sequence[int]) -> Floats:
     """Return values over some nodes with axes as in a larger scope, 1 where it lacks a node."""
-    order = [list(members).index(node) for node in scope if node in members]
-    moved = values.transpose(order)
-    shape = iter(moved.shape)
-    return moved.reshape([next(shape) if node in members else 1 for node in scope])
+    return align(tuple(members), values[None, None], tuple(scope))[0, 0]
 
 
 def _divide(joint: Floats, total: Floats) -> Floats:
