@@ -61,7 +61,12 @@ class ACLLParameters(CountLearner):
     n_samples: int = 100_000
 
     def from_counts(
-        self, class_counts: Floats, trees: Sequence[ContextTree], context: FitContext
+        self,
+        class_counts: Floats,
+        trees: Sequence[ContextTree],
+        context: FitContext,
+        *,
+        intervals: bool = True,  # noqa: ARG002 - how sure these tables are isn't known
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
         beta = self._beta(class_counts, context)

@@ -79,7 +79,7 @@ class CountLearner(ParameterLearner):
         """Learn the tables from the structure's context trees."""
         learner = self.choose(structure, counts, plan)
         classes, families = learner.prior_counts(structure, counts, plan)
-        return learner.from_counts(classes, families, plan.context)
+        return learner.from_counts(classes, families, plan.context, intervals=plan.intervals)
 
     @staticmethod
     def prior_counts(structure: Structure, counts: Counts, plan: FitPlan) -> tuple[Floats, Trees]:
@@ -92,17 +92,24 @@ class CountLearner(ParameterLearner):
         return counts.classes + plan.prior.classes, Trees(added)
 
     def from_counts(
-        self, class_counts: Floats, trees: Sequence[ContextTree], context: FitContext
+        self,
+        class_counts: Floats,
+        trees: Sequence[ContextTree],
+        context: FitContext,
+        *,
+        intervals: bool = True,
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
         self._check()
-        found = map_trees(self._family_and_spread, trees, context)
+        found = map_trees(partial(self._family_and_spread, intervals=intervals), trees, context)
         families, spreads = [table for table, _ in found], [spread for _, spread in found]
         spread = spread_of_families(1.0 / np.maximum(class_counts, 1.0), spreads)
         return Tables(self.log_prior(class_counts), tuple(families), spread=spread)
 
-    def _family_and_spread(self, tree: ContextTree) -> tuple[FamilyTable, FamilyTable | None]:
-        return self.family(tree), self.spread(tree)
+    def _family_and_spread(
+        self, tree: ContextTree, *, intervals: bool
+    ) -> tuple[FamilyTable, FamilyTable | None]:
+        return self.family(tree), self.spread(tree) if intervals else None
 
     def _check(self) -> None:
         """Refuse parameters that aren't allowed."""

@@ -54,6 +54,8 @@ class FitPlan:
         Groups of each feature's values by which it is read as a parent; counts that a
         structure learner is given are of these groups. None where parents are read value
         by value.
+    intervals : bool
+        Whether learners from counts say how sure their tables are, too.
     """
 
     context: FitContext = field(default_factory=FitContext)
@@ -64,6 +66,7 @@ class FitPlan:
     joint_tables: JointTables | None = None
     rows: Rows | None = None
     groups: tuple[Groups, ...] | None = None
+    intervals: bool = True
 
     def inner(self) -> FitPlan:
         """Return the plan of a part of the work that reports on its own, and silently."""

@@ -137,13 +137,19 @@ class HDP(CountLearner):
     discount: float | str = 0.0
 
     def from_counts(
-        self, class_counts: Floats, trees: Sequence[ContextTree], context: FitContext
+        self,
+        class_counts: Floats,
+        trees: Sequence[ContextTree],
+        context: FitContext,
+        *,
+        intervals: bool = True,
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
         self._check()
         streams = [context.generator(STREAM, at) for at in range(len(trees))]
+        estimate_at = partial(_estimate_at, self, trees, intervals)
         learned = context.engine.map(
-            partial(_estimate_at, self, trees), enumerate(streams), context.progress, "parameters"
+            estimate_at, enumerate(streams), context.progress, "parameters"
         )
         estimates, tables, spreads = zip(*learned, strict=True) if learned else ((), (), ())
         self._report(estimates, context)
@@ -224,11 +230,14 @@ class HDP(CountLearner):
 
 
 def _estimate_at(
-    learner: HDP, trees: Sequence[ContextTree], item: tuple[int, np.random.Generator]
+    learner: HDP,
+    trees: Sequence[ContextTree],
+    intervals: bool,
+    item: tuple[int, np.random.Generator],
 ) -> tuple[Estimate, FamilyTable, FamilyTable | None]:
     # Trees are built one at a time, then dropped; of the estimate only the report is kept.
     at, generator = item
     tree = trees[at]
     estimate, table = learner.estimate(tree, generator)
-    spread = estimate.spread(tree, learner.tying)
+    spread = estimate.spread(tree, learner.tying) if intervals else None
     return replace(estimate, log_prob=np.empty(0), log_escape=np.empty(0)), table, spread

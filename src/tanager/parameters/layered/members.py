@@ -26,8 +26,6 @@ from tanager.parameters.tables import DenseTable, Tables, log_posterior
 from tanager.structure import FitPlan, Structure
 
 LEAST_GAIN = 0.5  # nats on all left-out rows for which a weaker prior is taken: less may be chance
-
-
 FLOOR = -690.0  # a probability of 0 is taken for 1e-300, that no member vetoes alone
 STRENGTHS = strengths(-4, 8)  # that are tried
 FIRST, LAST = STRENGTHS.index(1.0), len(STRENGTHS) - 1
@@ -221,13 +219,15 @@ class Generative(Member):
 
     def __init__(self, learner: CountLearner) -> None:
         self.learner = learner
+        # How sure the tables are whose `scores` were asked for, where that is known.
+        self.variances: tuple[Structure, Tables] | None = None
 
     def choose(self, trial: Trial) -> None:
         """Answer for the left-out rows by tables of the others."""
         said = []
         for part, rows in zip(trial.parts, trial.held, strict=True):
             counts = part.grouped_counts
-            structure, tables = self._tables(part)
+            structure, tables = self._tables(part, intervals=False)
             held = group_codes(rows.gather().codes, part.groups)
             said.append(log_posterior(tables.log_joint(structure, held, counts.domain.arities)))
         self.held_out = np.concatenate(said)
@@ -235,20 +235,16 @@ class Generative(Member):
 
     def scores(self, part: Part) -> MemberScores:
         """Return the tables' logarithms."""
-        _, tables = self._tables(part)
+        structure, tables = self._tables(part, intervals=True)
+        self.variances = None if tables.spread is None else (structure, tables.spread)
         groups = [np.maximum(table.to_dense().log_prob, FLOOR) for table in tables.families]
         return MemberScores(tables.log_prior, [np.zeros((1, 1)) for _ in groups], groups)
 
-    def variances(self, part: Part) -> tuple[Structure, Tables] | None:
-        """Return how sure the tables of a part's groups are, where that is known."""
-        structure, tables = self._tables(part)
-        return None if tables.spread is None else (structure, tables.spread)
-
-    def _tables(self, part: Part) -> tuple[Structure, Tables]:
+    def _tables(self, part: Part, *, intervals: bool) -> tuple[Structure, Tables]:
         """Learn the tables of a part."""
         structure = apart(part.structure.shortened(self.depth), part.signs)
         counts = part.grouped_counts
-        plan = FitPlan(part.context.inner())
+        plan = FitPlan(part.context.inner(), intervals=intervals)
         tables = self.learner.learn(structure, counts, plan)
         return structure, project_tables(structure, tables, counts, part.signs)
 

@@ -123,7 +123,7 @@ def fit_variances(
     chances = np.exp(log_posterior(log_joint.copy()))
     odds = _log_odds(log_posterior(log_joint.copy()))
     generative = next((one for one in members if isinstance(one, Generative)), None)
-    known = None if generative is None else generative.variances(rows.part)
+    known = None if generative is None else generative.variances
     smooth_shares = sum(s for s, m in zip(shares, members, strict=True) if isinstance(m, Smooth))
     part = 1.0 if known is None else float(smooth_shares / shares.sum())
     entries, drawn = _drawn(rows, smooth, chances)
