@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 MAX_STACK_CELLS = 1 << 17  # of all messages, which stand on the stack: 1 MiB
 MAX_STEP_CELLS = 1 << 22  # terms of one sum, which take time alone
-_SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
 _SECONDS = {
     "": "",
     "date": " seconds since 1970",
@@ -56,7 +55,7 @@ def to_c(
         remedy = "Export with unknowns=False: rows with unknown values then get NaN."
         recipe.check_width(MAX_STEP_CELLS, remedy)
         _check_stack(recipe, remedy)
-    parts = [_head(recipe), _row(recipe), _arrays(recipe)]
+    parts = [_head(recipe), _arrays(recipe)]
     grouped = any(given.groups is not None for given in recipe.inputs)
     parts += [_source("scorer.h"), _source("scorer_groups.h" if grouped else "scorer_plain.h")]
     parts.append(_coding(recipe))
@@ -89,34 +88,25 @@ def _source(name: str) -> str:
 
 
 def _head(recipe: Recipe) -> str:
-    classes = "\n".join(
-        f" *   {at}  {_literal(str(label))}" for at, label in enumerate(recipe.classes)
-    )
-    return (
-        "/* A Bayesian network classifier, written by Tanager.\n *\n"
-        " *     @_row row = {...};\n *     double p[@_N_CLASSES];\n *     @_score(&row, p);\n *\n"
-        f" * p[c] is the probability of class c of {_literal(recipe.target)}:\n{classes}\n *\n"
-        " * Numbers: NaN is missing. Texts (UTF-8): NULL is missing. Any value may be missing or\n"
-        " * never seen in training; the probabilities are exact all the same. */\n"
-        "#ifndef @_MODEL_H\n#define @_MODEL_H\n\n"
-        "#include <math.h>\n#include <stddef.h>\n#include <string.h>\n\n"
-        f"#define @_N_CLASSES {recipe.n_classes}\n#define @_N_FEATURES {len(recipe.inputs)}\n"
-    )
-
-
-def _row(recipe: Recipe) -> str:
-    """Return the struct of a row, one field per feature."""
+    """Return what comes before the arrays: how to call the scorer, and the struct of a row."""
+    labels = [_literal(str(label)) for label in recipe.classes]
     fields = []
     for given, field in zip(recipe.inputs, _fields(recipe), strict=True):
         kind = "const char *" if given.kind == "text" else "double "
         note = _SECONDS[given.temporal if given.kind == "number" else ""]
         fields.append(f"    {kind}{field}; /* {_literal(given.name)}{note} */")
-    labels = ",\n    ".join(_literal(str(label)) for label in recipe.classes)
-    return (
-        "typedef struct {\n" + "\n".join(fields) + "\n} @_row;\n\n"
-        f"static const char *const @_classes[@_N_CLASSES] = {{\n    {labels}}};\n\n"
-        "static inline const char *@_label(int c)\n{\n    return @_classes[c];\n}\n"
-    )
+    filled = {
+        "TARGET": _literal(recipe.target),
+        "EXPLAINED_CLASSES": "\n".join(f" *   {at}  {label}" for at, label in enumerate(labels)),
+        "CLASS_COUNT": str(recipe.n_classes),
+        "FEATURE_COUNT": str(len(recipe.inputs)),
+        "FIELDS": "\n".join(fields),
+        "LABELS": ",\n    ".join(labels),
+    }
+    text = _source("scorer_head.h")
+    for name, what in filled.items():
+        text = text.replace(f"@@{name}", what)
+    return text
 
 
 def _fields(recipe: Recipe) -> list[str]:
@@ -195,7 +185,7 @@ def _coding(recipe: Recipe) -> str:
 
 
 def _numbers(given: Input) -> Sequence[float]:
-    if any(isinstance(v, int) and abs(v) > _SAFE_INTEGER for v in given.values):
+    if given.past_doubles:
         raise ConfigurationError(
             f"The column {given.name!r} has whole numbers past 2^53, which a double in C does not "
             "hold. Make the column text, and fit again."
@@ -227,14 +217,7 @@ def _steps(recipe: Recipe) -> str:
         _integers("step_message_start", _starts(len(step.messages) for step in steps)),
         _integers("message_start", _starts(sizes)[:-1]),
     ]
-    place = (
-        "\nstatic inline int @_message_at(int s, const int *groups)\n{\n    int at = 0, k;\n"
-        "    for (k = @_separator_start[s]; k < @_separator_start[s + 1]; k++)\n"
-        "        at = at * @_step_view_size[k]\n"
-        "             + @_step_views[@_step_view_start[k] + groups[@_separators[k]]];\n"
-        "    return @_message_start[s] + at * @_N_CLASSES;\n}\n"
-    )
-    return "\n".join(arrays) + "\n" + place
+    return "\n".join(arrays) + "\n"
 
 
 def _message_sizes(recipe: Recipe) -> list[int]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanager.errors import ConfigurationError
 from tanager.network.decisions import Costs, read_costs
-from tanager.network.exports.recipe import Input, Recipe, make_recipe
+from tanager.network.exports.recipe import SAFE_INTEGER, Input, Recipe, make_recipe
 from tanager.network.reference import LEVELS, Reference
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 FORMAT = "tanager-scorer"
 VERSION = 2
-_SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
 MAX_STEP_CELLS = 1 << 22  # the scorer's own bound, see scorer.js
 
 
@@ -115,7 +114,7 @@ def _coding(given: Input) -> dict[str, Any]:
 
 def _exact(values: Iterable[Any]) -> list[Any]:
     """Return values as any reader of JSON holds them: whole numbers past 2^53 as texts."""
-    return [str(v) if isinstance(v, int) and abs(v) > _SAFE_INTEGER else v for v in values]
+    return [str(v) if isinstance(v, int) and abs(v) > SAFE_INTEGER else v for v in values]
 
 
 def _shorten(logs: NDArray[Any]) -> list[float]:
@@ -155,11 +154,9 @@ def to_javascript(
     if kind not in _ENDS:
         raise ConfigurationError(f"kind={kind!r} is not known. Allowed: {', '.join(_ENDS)}.")
     model = to_json(network, unknowns=unknowns, costs=costs)
-    parts = [_compact(scorer_source()), f"const model = tanager.load({model});"]
+    parts = [_compact(scorer_source()), f"const model = tanager.load({model});", _ENDS[kind]]
     if kind == "script":  # what a page loads must not fill its global scope
-        parts = ["(() => {", *parts, _ENDS[kind], "})();"]
-    else:
-        parts.append(_ENDS[kind])
+        parts = ["(() => {", *parts, "})();"]
     return "\n".join(parts) + "\n"
 
 

@@ -1,3 +1,12 @@
+static inline int @_message_at(int s, const int *groups)
+{
+    int at = 0, k;
+    for (k = @_separator_start[s]; k < @_separator_start[s + 1]; k++)
+        at = at * @_step_view_size[k]
+             + @_step_views[@_step_view_start[k] + groups[@_separators[k]]];
+    return @_message_start[s] + at * @_N_CLASSES;
+}
+
 
 /* Sums unknown features out, exactly: one message a step, over the groups that are not known. */
 static inline void @_sum(const int *known, double *joint)
