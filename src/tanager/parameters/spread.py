@@ -146,9 +146,17 @@ def _nearest(variances: Floats) -> NDArray[np.uint8]:
 
 def of_log_odds(variances: Floats, chances: Floats) -> Floats:
     """Return variances of log-odds from those of the classes' scores, (n_rows, n_classes)."""
-    others = 1.0 - np.eye(variances.shape[1])
-    rest = np.maximum(chances @ others, 1e-150)
-    return np.asarray(variances + (chances**2 * variances) @ others / rest**2)
+    rest = np.maximum(_of_others(chances), 1e-150)
+    return np.asarray(variances + _of_others(chances**2 * variances) / rest**2)
+
+
+def _of_others(values: Floats) -> Floats:
+    """Return the sums over all other classes, (n_rows, n_classes), without a difference."""
+    before, after = np.cumsum(values, axis=1), np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
+    out = np.zeros_like(values)
+    out[:, 1:] = before[:, :-1]
+    out[:, :-1] += after[:, 1:]
+    return out
 
 
 def of_scores(wanted: Floats, chances: Floats) -> Floats:
@@ -166,15 +174,19 @@ def scale_entries(entries: Floats, places: Ints, wanted: Floats) -> Floats:
     `wanted` is (n_rows, n_classes). Each step lowers the Itakura-Saito divergence, which suits
     variances of few draws.
     """
-    out, flat, n_terms = entries.copy(), places.ravel(), len(places)
+    from scipy.sparse import csr_array
+
+    n_terms, n_rows = places.shape
+    # (n_entries, n_rows): which rows sum an entry.
+    flat, row = places.ravel(), np.tile(np.arange(n_rows), n_terms)
+    summed = csr_array((np.ones(len(flat)), (flat, row)), (len(entries), n_rows))
+    out = entries.copy()
     for _ in range(ROUNDS):
-        total = np.maximum(out[places].sum(axis=0), LEAST)
-        up, down = wanted / total**2, 1.0 / total
-        for c in range(out.shape[1]):
-            steady = STEADY * float(down[:, c].mean())
-            more, less = (
-                np.bincount(flat, np.tile(one[:, c], n_terms), len(out)) + steady
-                for one in (up, down)
-            )
-            out[:, c] *= np.sqrt(more / less)
+        total = out[places[0]]
+        for place in places[1:]:
+            total += out[place]
+        down = 1.0 / np.maximum(total, LEAST)
+        steady = STEADY * down.mean(axis=0)
+        more, less = summed @ (wanted * down**2) + steady, summed @ down + steady
+        out *= np.sqrt(more / less)
     return out
