@@ -28,6 +28,7 @@ which holds the network's answers with nothing or one thing known to the counts.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import NamedTuple
 
@@ -35,7 +36,7 @@ import numpy as np
 
 from tanager import native
 from tanager.loglinear.optimiser import minimise
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats, Ints, log_softmax
 from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
 from tanager.threads import one_blas_thread
@@ -225,6 +226,8 @@ def renormalise(structure: Structure, tables: Tables) -> Tables:
     """
     if any(prod(t.member_arities) * t.n_classes > MAX_SPELLED for t in tables.families):
         return tables
+    if not tables.families:
+        return replace(tables, log_prior=log_softmax(tables.log_prior, axis=0), normalized=True)
     normal, log_prior = normalise(structure, _spelled(tables), tables.log_prior)
     return Tables(log_prior, tuple(DenseTable(table) for table in normal), normalized=True)
 
