@@ -41,10 +41,12 @@ def make_problem(n_classes: int, seed: int = 0, n_rows: int = 120):
     return replace(DOMAIN, n_classes=n_classes), codes, labels
 
 
-def make_terms(domain, codes, labels, families=FAMILIES, weights=None, fold=None, **options):
+def make_terms(
+    domain, codes, labels, families=FAMILIES, weights=None, fold=None, slants=(), **options
+):
     """Return terms and located rows; options are those of `Rows.in_memory`."""
     rows = Rows.in_memory(domain, codes, labels, weights, **options)
-    terms = Terms(families, Columns.of(domain), rows, FitContext())
+    terms = Terms(families, Columns.of(domain), rows, FitContext(), slants=slants)
     return terms, LocatedTerms(terms, rows, FitContext(engine=LocalEngine(2)), fold)
 
 
@@ -186,6 +188,40 @@ def test_pull_is_the_transpose_of_expand(joined):
     left = float((terms.expand(free) * slopes).sum())
     right = float((free * terms.pull(slopes.copy())).sum())
     assert left == pytest.approx(right, rel=1e-12)
+
+
+@pytest.mark.parametrize("slant", [(1, 1), (1, -1), (2, 1), (1, -2)])
+def test_a_slanted_pair_has_one_curve_along_a_sum_of_ranks(slant, joined):
+    domain, codes, labels = make_problem(3, n_rows=400)
+    families, slants = [(1,), (2, 1), (2, 1)], [None, None, slant]
+    terms, rows = make_terms(domain, codes, labels, families, slants=slants)
+    generator = np.random.default_rng(1)
+    free = generator.normal(size=(terms.n_cells, terms.n_columns))
+    slopes = generator.normal(size=terms.expand(free).shape)
+    pulled = float((terms.pull(slopes.copy()) * free).sum())
+    free[terms.blank] = 0.0  # no parameters
+    assert float((slopes * terms.expand(free)).sum()) == pytest.approx(pulled)
+    slanted = terms.family_scores(terms.scores(free))[2]
+    # The value of b outside its order, the last of six, is nowhere along the slant.
+    np.testing.assert_array_equal(slanted[:, 5], 0.0)
+    ranks = []
+    for feature, n_ordered in (2, 4), (1, 5):
+        counts = np.bincount(codes[feature], minlength=n_ordered)[:n_ordered]
+        ranks.append((np.cumsum(counts) - counts / 2) / counts.sum())
+    along = slant[0] * ranks[0][:, None] + slant[1] * ranks[1]
+    low, high = (sum(f(w, 0) for w in slant) for f in (min, max))
+    bins = np.minimum((8 * (along - low) / (high - low)).astype(int), 7)
+    for one in np.unique(bins):
+        here = slanted[:, :5][bins == one]
+        np.testing.assert_array_equal(here, np.tile(here[:1], (len(here), 1)))
+    assert len(np.unique(slanted[:, :5, 0])) == len(np.unique(bins))
+    asked = rows.log_joint(free)
+    parts = terms.family_scores(terms.scores(free))
+    told = parts[0][codes[1]] + parts[1][codes[2], codes[1]] + parts[2][codes[2], codes[1]]
+    told = told + by_class(terms.scores(free)[:1])
+    np.testing.assert_allclose(
+        asked - asked.mean(1, keepdims=True), told - told.mean(1, keepdims=True)
+    )
 
 
 def test_parameters_are_carried_to_deeper_terms(joined):

@@ -8,13 +8,15 @@
     smooth pairs      blocks of (n_pairs, side, side) cells, pairs of about one size
                       together: the joint values of a parent and a feature, one of
                       them ordered, and cells of zero up to the sides
+    slanted pairs     (n_pairs, width) cells: a curve along a weighted sum of both members'
+                      ranks each, which many of their joint values share
     other families    their joint values that rows have, the feature's minor,
                       then one cell of zero
 
 A row with an unknown member of a family, or with joint values of another family
 that no training row has, reads a cell of zero. Every cell is also a parameter.
-Of an ordered feature alone, and of a pair along its ordered members, the scores
-are matrices times the parameters (see `curves`), so that neighbours have similar
+Of an ordered feature alone, of a pair along its ordered members, and along a
+slant, the scores are matrices times the parameters (see `curves`), so that neighbours have similar
 scores; elsewhere they are the parameters.
 """
 
@@ -32,7 +34,10 @@ from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joint
 from tanager.loglinear.steps import Signs, TableSteps, fill_order, signed_axes, step_matrix
 from tanager.numerics import Floats, Ints
 
+Slant = tuple[int, int]  # weights of the ranks of a pair's members; the first is positive
+
 MOST_SMOOTH = 2  # members of a family whose scores are smooth
+TRACE = 1e-300  # of a row: so that an empty column has ranks
 MOST_CELLS = 1 << 12  # joint values of a smooth pair: all of them have cells
 
 
@@ -40,7 +45,8 @@ class Terms:
     """The cells of some families, each the columns of a feature's parents, then the feature's.
 
     `rows` are the training rows, and those that will be asked about. Scores rise or fall along
-    the columns of `signs`, of which a family has at most two, see `can_hold`.
+    the columns of `signs`, of which a family has at most two, see `can_hold`. A pair of ordered
+    members with a slant has one curve, along the sum of their ranks weighted by it.
 
     starts: shape (n_families,); each family's first cell.
     depths: shape (n_cells,); number of parents of each cell's family; -1 for the class node.
@@ -60,8 +66,10 @@ class Terms:
         rows: Rows,
         context: FitContext,
         signs: Signs | None = None,
+        slants: Sequence[Slant | None] = (),
     ) -> None:
         self.families = tuple(families)
+        self.slants = tuple(slants) or (None,) * len(self.families)
         self._signs: Signs = signs or {}
         self.columns = columns
         n_classes = rows.domain.n_classes
@@ -94,6 +102,8 @@ class Terms:
         smooth = [at for at in range(len(self.families)) if self._is_smooth(at, bases)]
         aligned = {at: self._aligned(at, bases) for at in smooth}
         self._kept = aligned  # as long as these terms live, others find the same bases
+        slanted = {at: self._diagonal(at) for at, slant in enumerate(self.slants) if slant}
+        aligned |= {at: [self._along(at, bins)] for at, bins in slanted.items()}
         alike: dict[tuple[int, ...], list[int]] = {}
         for at in smooth:  # sizes that differ little are padded to the largest
             sizes = tuple(-(-arity // PADDED) for arity in self.shape(at))
@@ -101,6 +111,8 @@ class Terms:
         single = alike.pop((), [])
         self._smooth: list[Curves | Sheets] = [Curves(single, [aligned[at][0] for at in single])]
         self._smooth += [Sheets(held, [aligned[at] for at in held]) for held in alike.values()]
+        if slanted:
+            self._smooth.append(Curves(list(slanted), [aligned[at][0] for at in slanted]))
         start = 1
         depths, mass = [np.full(1, -1)], [np.zeros(1)]
         self._places: dict[int, Ints] = {}
@@ -110,8 +122,10 @@ class Terms:
             own = np.zeros(block.n_cells)
             for at, first in block.firsts.items():
                 self.starts[at] = start + first
-                self._places[at] = block.places(self.shape(at))
-                own[first + self._places[at]] = _known(self._masses[at]).ravel()
+                places = slanted[at] if at in slanted else block.places(self.shape(at))
+                known = _known(self._masses[at]).ravel()
+                own[first : first + block.size - 1] = _sums(places, known, block.size - 1)
+                self._places[at] = np.where(places < 0, block.size - 1, places)
             depths.append(np.full(block.n_cells, depth))
             mass.append(own)
             start += block.n_cells
@@ -141,6 +155,8 @@ class Terms:
     def _is_smooth(self, at: int, bases: list[Floats | None]) -> bool:
         """Whether neighbouring values of a family have similar scores."""
         family = self.families[at]
+        if self.slants[at]:
+            return False
         if len(family) == 1:
             return bases[family[0]] is not None
         return (
@@ -149,6 +165,37 @@ class Terms:
             and any(bases[column] is not None for column in family)
             and not set(family) & set(self._signs)
         )
+
+    def _diagonal(self, at: int) -> Ints:
+        """Return where each joint value of a slanted pair stands; -1 for values outside the order.
+
+        A value's rank is the share of rows before it. Weighted sums of both ranks are cut into
+        intervals of equal width, about as many as the members have values together.
+        """
+        mass, orders = _known(self._masses[at]), self._orders(at)
+        ranks = []
+        for axis, n_ordered in enumerate(orders):
+            along = mass.sum(axis=1 - axis)[:n_ordered]
+            ranks.append((np.cumsum(along) - 0.5 * along) / max(float(along.sum()), TRACE))
+        weights = self.slants[at]
+        assert weights is not None
+        together = weights[0] * ranks[0][:, None] + weights[1] * ranks[1] - min(*weights, 0)
+        n_bins = sum(orders) - 1
+        place = n_bins * together / (abs(weights[0]) + abs(weights[1]))
+        out = np.full(mass.shape, -1)
+        out[: orders[0], : orders[1]] = np.minimum(place.astype(np.int64), n_bins - 1)
+        return out.ravel()
+
+    def _along(self, at: int, diagonal: Ints) -> Floats:
+        """Return the basis of a curve along the diagonal of a pair."""
+        n_bins = sum(self._orders(at)) - 1
+        matrix = basis(n_bins, n_bins)
+        assert matrix is not None
+        return align(matrix, _sums(diagonal, _known(self._masses[at]).ravel(), n_bins))
+
+    def _orders(self, at: int) -> list[int]:
+        """Return how many values of each member of a family stand in order."""
+        return [self.columns.n_ordered[column] for column in self.families[at]]
 
     def _basis(self, column: int) -> Floats | None:
         """Return the basis of a column; None where its scores are free."""
@@ -247,10 +294,10 @@ class Terms:
         """Return parameters of other terms of the same rows as parameters of these; zero if new."""
         out = np.zeros((self.n_cells, self.n_columns))
         out[0] = free[0]
-        theirs = {family: at for at, family in enumerate(other.families)}
-        for at, family in enumerate(self.families):
-            if family in theirs:
-                before = theirs[family]
+        theirs = {key: at for at, key in enumerate(zip(other.families, other.slants, strict=True))}
+        for at, key in enumerate(zip(self.families, self.slants, strict=True)):
+            if key in theirs:
+                before = theirs[key]
                 source = other.starts[before] + other._places[before]
                 out[self.starts[at] + self._places[at]] = free[source]
         return out
@@ -280,6 +327,11 @@ def by_class(scores: Floats) -> Floats:
 def _known(mass: Floats) -> Floats:
     """Return the part of an array (*(arity + 1)) without unknown values."""
     return mass[tuple(slice(size - 1) for size in mass.shape)]
+
+
+def _sums(places: Ints, weights: Floats, size: int) -> Floats:
+    """Return the weight at each place, (size,); that at -1 is left out."""
+    return np.asarray(np.bincount(places + 1, weights, size + 1)[1:], np.float64)
 
 
 def _family_masses(

@@ -16,7 +16,7 @@ from tanager.loglinear import by_class
 from tanager.loglinear.optimiser import climb
 from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
 from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth
-from tanager.parameters.layered.part import Part, _shorten
+from tanager.parameters.layered.part import LEAST_SLANTED, SLANTS, Part, _shorten
 from tanager.parameters.layered.pool import (
     PRECISION,
     _input_shares,
@@ -108,13 +108,27 @@ def test_the_tables_have_the_posterior_of_thepool_members(structure, n_classes):
     assert tables.normalized == structure.is_moral()
 
 
+def tables_of(part, depth):
+    return [(one, parents) for one, parents, slant in part.interactions(depth) if slant is None]
+
+
+def test_pairs_of_numbers_have_curves_along_slants():
+    part = make_part(make_rows(), MORAL)
+    ordered = [part.columns.n_ordered[3 + one] >= LEAST_SLANTED for one in range(3)]
+    assert sum(ordered) == 2
+    slanted = [(one, parents) for one, parents, slant in part.interactions(2) if slant]
+    pairs = [(one, held) for one, held in tables_of(part, 2) if len(held) == 1]
+    pairs = [(one, held) for one, held in pairs if ordered[one] and ordered[held[0]]]
+    assert slanted == [pair for pair in pairs for _ in SLANTS]
+
+
 @pytest.mark.parametrize("structure", [MORAL, IMMORAL], ids=["moral", "immoral"])
 def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch):
     monkeypatch.setattr("tanager.parameters.layered.part.OWN_TABLE_ROWS", 0)
     rows = make_rows()
     part = make_part(rows, structure)
     alone = [(2, (1,)), (2, (0,)), (2, (1, 0))]
-    assert part.interactions(2) == ([(1, (0,))] if structure is MORAL else []) + alone
+    assert tables_of(part, 2) == ([(1, (0,))] if structure is MORAL else []) + alone
     member, fits, fit = None, [], Smooth._fit
     for depth in range(3):
         member = Smooth(depth, Layered()._settings(), member)
@@ -125,7 +139,7 @@ def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch
     cells = terms.scores(fits[-1].free)
     scores = terms.family_scores(cells)
     total = by_class(cells[:1]) + sum(scores[feature][codes[feature]] for feature in range(3))
-    for (feature, parents), layer in zip(part.interactions(2), scores[3:], strict=True):
+    for (feature, parents, _), layer in zip(part.interactions(2), scores[3:], strict=True):
         total = total + layer[tuple(part.groups[p][codes[p]] for p in (*parents, feature))]
     check_posterior(tables.log_joint(structure, codes, rows.domain.arities), total, rows)
 
@@ -133,11 +147,13 @@ def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch
 def test_tables_of_three_parents_want_more_rows_than_those_of_each(monkeypatch):
     monkeypatch.setattr("tanager.parameters.layered.part.OWN_TABLE_ROWS", 0)
     structure = Structure.from_parents("abcd", [(), (0,), (1, 0), (2, 1, 0)])
-    part = Part(make_rows(), (), structure, FitPlan(), FitContext())
+    domain = Domain(tuple("abcd"), np.full(4, 2), 2, (0,) * 4)
+    rows = Rows.in_memory(domain, np.zeros((4, 9), np.uint8), np.zeros(9, np.uint16))
+    part = Part(rows, (np.arange(2),) * 4, structure, FitPlan(), FitContext())
     alone = [(1, (0,)), (2, (1,)), (2, (0,)), (2, (1, 0)), (3, (2,)), (3, (1,)), (3, (2, 1))]
-    assert part.interactions(3) == [*alone, (3, (0,))]
+    assert tables_of(part, 3) == [*alone, (3, (0,))]
     monkeypatch.setattr("tanager.parameters.layered.part.JOINT_ROWS", 0)
-    assert part.interactions(3) == [*alone, (3, (0,)), (3, (2, 1, 0))]
+    assert tables_of(part, 3) == [*alone, (3, (0,)), (3, (2, 1, 0))]
 
 
 def test_members_without_a_share_are_not_fitted(monkeypatch):

@@ -168,7 +168,7 @@ class Smooth(Member):
         values = families[: len(position)]
         groups = [np.zeros((1, terms.n_classes)) for _ in values]
         layers = zip(part.interactions(self.depth), families[len(position) :], strict=True)
-        for (feature, parents), layer in layers:
+        for (feature, parents, _), layer in layers:
             at = position[feature]
             held = part.structure.parent_indices[at]
             groups[at] = add_layer(groups[at], layer, [held.index(parent) for parent in parents])

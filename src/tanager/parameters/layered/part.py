@@ -14,6 +14,7 @@ from tanager.codes.hashing import Fold
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.loglinear import Columns, LocatedTerms, Signs, Terms, can_hold
+from tanager.loglinear.cells import Slant
 from tanager.numerics import Floats
 from tanager.structure import FitPlan, Structure
 
@@ -21,6 +22,9 @@ MAX_TABLE = 1 << 16  # numbers of a feature's table of groups
 FINE_TABLE = 1 << 15  # up to which groups are divided further
 CELLS_PER_ROW = 3  # of a family with divided groups, at most: more couldn't be told from noise
 OWN_TABLE_ROWS = 1_000  # from which on parents have tables, and layers strengths, of their own
+LEAST_SLANTED = 4  # groups of either number of a slanted pair
+# Two numbers have a table, and a curve along each of these weighted sums of their ranks.
+SLANTS: tuple[Slant, ...] = ((1, 1), (1, -1), (2, 1), (2, -1), (1, 2), (1, -2))
 JOINT_ROWS = 5_000  # from which on a feature has a table with more than two parents together
 
 
@@ -125,14 +129,17 @@ class Part:
         if depth not in self._terms:
             n_features = self.rows.domain.n_features
             families: list[tuple[int, ...]] = [(one,) for one in self.structure.selected]
-            for feature, parents in self.interactions(depth):
+            slants: list[Slant | None] = [None] * len(families)
+            for feature, parents, slant in self.interactions(depth):
                 families.append(tuple(n_features + one for one in (*parents, feature)))
+                slants.append(slant)
             signs = {one: sign for at, sign in self.signs.items() for one in (at, n_features + at)}
-            self._terms[depth] = Terms(families, self.columns, self.rows, self.context, signs)
+            given = families, self.columns, self.rows, self.context, signs, slants
+            self._terms[depth] = Terms(*given)
         return self._terms[depth]
 
-    def interactions(self, depth: int) -> list[tuple[int, tuple[int, ...]]]:
-        """Return each feature with its first, first two, ... up to `depth` parents.
+    def interactions(self, depth: int) -> list[tuple[int, tuple[int, ...], Slant | None]]:
+        """Return each feature with its first, first two, ... up to `depth` parents, and a slant.
 
         With many rows also with the second, third, ... alone: such a table needs far
         fewer numbers than one of all of them, and where rows do not suffice for more, it
@@ -140,12 +147,19 @@ class Part:
         all its features.
         """
         return [
-            (feature, chosen)
+            (feature, chosen, slant)
             for feature, parents in self._families
             for number in range(1, min(depth, len(parents)) + 1)
             for chosen in self._with_last(parents[:number])
             if can_hold((feature, *chosen), self.signs)
+            for slant in self._slants((*chosen, feature))
         ]
+
+    def _slants(self, members: tuple[int, ...]) -> tuple[Slant | None, ...]:
+        """Return how a family is read: as a table and, of two numbers, along slants."""
+        orders = [self.columns.n_ordered[self.rows.domain.n_features + one] for one in members]
+        slanted = len(members) == 2 and min(orders) >= LEAST_SLANTED
+        return (None, *SLANTS) if slanted and not set(members) & set(self.signs) else (None,)
 
     def _with_last(self, parents: tuple[int, ...]) -> list[tuple[int, ...]]:
         """Return the parents whose tables come with the last of some parents."""

@@ -255,7 +255,7 @@ def _entries(part: Part, depth: int, scores: Floats, precision: Floats) -> list[
     position = {feature: at for at, feature in enumerate(selected)}
     groups = [np.zeros((1, 1)) for _ in selected]
     layers = zip(part.interactions(depth), drawn[len(selected) :], strict=True)
-    for (feature, parents), layer in layers:
+    for (feature, parents, _), layer in layers:
         at = position[feature]
         held = part.structure.parent_indices[at]
         groups[at] = add_layer(groups[at], layer, [held.index(parent) for parent in parents])
