@@ -106,3 +106,20 @@ def test_one_part_of_a_page_is_replaced(tmp_path, table):
 def test_a_part_that_a_paper_lacks_is_refused(tmp_path):
     with pytest.raises(ConfigurationError, match="Allowed: tables, section-5"):
         reproduce_paper("zaidi-2017", tmp_path, tmp_path, only="section-9")
+
+
+def test_a_figure_whose_data_have_not_changed_is_not_drawn_again(tmp_path, table):
+    bench = Workbench(None, tmp_path / "first")
+    run(bench, table)
+    findings = publish(bench, tmp_path)
+    lines = {"x": [1, 2], "lines": {"a": [1.0, 2.0]}, "x_label": "x", "y_label": "y"}
+    findings.parts[0].blocks = [Block("B", pictures=(Picture("p", "p", "curves", lines),))]
+    write_findings(findings, tmp_path)
+    file = tmp_path / "some-2020" / "p.svg"
+    file.write_text("<svg/>")
+    write_findings(findings, tmp_path)
+    assert file.read_text() == "<svg/>"
+    other = {**lines, "lines": {"a": [2.0, 1.0]}}
+    findings.parts[0].blocks = [Block("B", pictures=(Picture("p", "p", "curves", other),))]
+    write_findings(findings, tmp_path)
+    assert file.read_text() != "<svg/>"

@@ -40,6 +40,10 @@ class Picture:
     data: Mapping[str, Any]
     caption: str = ""
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {key: _plain(value) for key, value in vars(self).items()}
+
 
 @dataclass(frozen=True)
 class Block:
@@ -117,7 +121,7 @@ class Part:
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
         blocks = [
-            {**_plain(vars(block)), "pictures": [_plain(vars(p)) for p in block.pictures]}
+            {**_plain(vars(block)), "pictures": [p.to_dict() for p in block.pictures]}
             for block in self.blocks
         ]
         return {**vars(self), "claims": [vars(claim) for claim in self.claims], "blocks": blocks}

@@ -104,13 +104,19 @@ def write_findings(findings: Findings, folder: str | Path) -> list[Path]:
     target = Path(folder)
     figures = target / findings.paper
     figures.mkdir(parents=True, exist_ok=True)
-    drawn = {p.name: _drawn(p, figures) for p in findings.pictures}
+    earlier = _earlier_pictures(target / f"{findings.paper}.json")
+    drawn = {}
+    for picture in findings.pictures:
+        file = figures / f"{picture.name}.svg"
+        # What has not changed, or came without its data from an earlier page, stands as it is.
+        if file.exists() and (not picture.data or picture.to_dict() == earlier.get(picture.name)):
+            drawn[picture.name] = file.read_text(encoding="utf-8")
+        else:
+            drawn[picture.name] = draw_picture(picture)
+            write_text(file, standalone_svg(drawn[picture.name]))
     for old in figures.glob("*.svg"):
         if old.stem not in drawn:
             old.unlink()
-    for picture in findings.pictures:
-        if picture.data:
-            write_text(figures / f"{picture.name}.svg", standalone_svg(drawn[picture.name]))
     if findings.cells is not None:
         from pyarrow import parquet
 
@@ -126,11 +132,13 @@ def write_findings(findings: Findings, folder: str | Path) -> list[Path]:
     return pages
 
 
-def _drawn(picture: Picture, folder: Path) -> str:
-    """Draw a picture, or take the one of an earlier page whose data were not kept."""
-    if picture.data:
-        return draw_picture(picture)
-    return (folder / f"{picture.name}.svg").read_text(encoding="utf-8")
+def _earlier_pictures(page: Path) -> dict[str, dict[str, Any]]:
+    """Return the pictures of the page that is there, by name."""
+    if not page.exists():
+        return {}
+    parts = json.loads(page.read_text(encoding="utf-8"))["parts"]
+    blocks = [block for part in parts for block in part["blocks"]]
+    return {picture["name"]: picture for block in blocks for picture in block["pictures"]}
 
 
 def _without_traces(findings: Findings) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from tanager_papers.zaidi_forms import LOSSES, STRUCTURES, trained
 
 __all__ = ["section_5_blocks"]
 
-ROWS = {False: 1_000, True: 160}  # of the largest table
+ROWS = {False: 2_500, True: 160}  # of the largest table
 # First-order methods that section 5.5.1 names, by our names for them.
 OPTIMISERS = {
     "gradient": "gradient descent",
