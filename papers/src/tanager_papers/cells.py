@@ -21,10 +21,14 @@ def join_cells(gathered: Iterable[tuple[str, Iterable[Results]]]) -> Any:
     """
     import pyarrow as pa
 
-    parts = [
-        _named(part, results) for part, found in gathered for results in found if results.records
-    ]
-    return pa.concat_tables(parts, promote_options="default") if parts else None
+    whose: dict[str, str] = {}
+    tables = []
+    for part, found in gathered:
+        for results in found:
+            # Fits that a later part reads, too, are in the table once.
+            if results.records and whose.setdefault(results.description["name"], part) == part:
+                tables.append(_named(part, results))
+    return pa.concat_tables(tables, promote_options="default") if tables else None
 
 
 def _named(part: str, results: Results) -> Any:

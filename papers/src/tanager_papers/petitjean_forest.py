@@ -119,9 +119,10 @@ def _replaced(scores: Mapping[str, Scores], whole: Results) -> dict[str, Scores]
     out = {}
     for metric, found in scores.items():
         other, values = whole.mean(metric), found.values.copy()
-        columns = [found.classifiers.index(name) for name in other.classifiers]
+        columns = [found.classifiers.index(n) for n in other.classifiers if found.datasets]
         for name, row in zip(other.datasets, other.values, strict=True):
-            values[found.datasets.index(name.removesuffix(WHOLE)), columns] = row
+            if name.removesuffix(WHOLE) in found.datasets:
+                values[found.datasets.index(name.removesuffix(WHOLE)), columns] = row
         out[metric] = found._replace(values=values)
     return out
 
@@ -169,7 +170,26 @@ def _largest_block(largest: Mapping[str, Mapping[str, Scores]], names: Sequence[
     columns = ("first against second", "paper", "metric",
                *(f"ours, cut on {cut}" for cut in largest))  # fmt: skip
     title = "Section 6.4: the ten largest tables, by metric, forest and cut"
-    return Block(title, columns, rows, (f"{', '.join(names)}.", *LARGEST_NOTES))
+    notes = (f"{', '.join(names)}.", *LARGEST_NOTES, *_nearest(largest))
+    return Block(title, columns, rows, notes)
+
+
+def _nearest(largest: Mapping[str, Mapping[str, Scores]]) -> list[str]:
+    """Say which readings of the sentence come nearest to the paper's counts."""
+    notes = []
+    for name in HDP:
+        printed, far = LARGEST[name.split("-")[0]], dict[str, int]()
+        for cut, part in largest.items():
+            for metric, title in METRICS.items():
+                for forest in (WEKA, "RF"):
+                    record = duel_record(part[metric], name, forest)
+                    if record is not None:
+                        gap = sum(abs(a - b) for a, b in zip(record, printed, strict=True))
+                        far[f"{title} against {forest}, cut on {cut} ({record})"] = gap
+        best = [text for text, gap in far.items() if gap == min(far.values())]
+        if best:
+            notes.append(f"Nearest to {name}'s {record_text(printed)}: {'; '.join(best)}.")
+    return notes
 
 
 def _claims(scores: Mapping[str, Scores]) -> list[Claim]:

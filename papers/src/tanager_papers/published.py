@@ -74,7 +74,6 @@ class Published:
 def join_page(findings: Findings, folder: str | Path, order: Sequence[str]) -> Findings:
     """Return the page of a folder with some of its parts replaced, all in an order."""
     import pyarrow as pa
-    import pyarrow.compute as pc
 
     earlier = Published.read(Path(folder), findings.paper)
     if earlier is None:
@@ -84,8 +83,9 @@ def join_page(findings: Findings, folder: str | Path, order: Sequence[str]) -> F
     parts.sort(key=lambda part: order.index(part.name))
     cells = [] if findings.cells is None else [findings.cells]
     if earlier.cells is not None:
-        kept = pc.invert(pc.is_in(earlier.cells["part"], value_set=pa.array(new)))
-        cells.insert(0, earlier.cells.filter(kept))
+        stay = earlier.cells.filter(_not_in(earlier.cells["part"], new))
+        runs = stay["run"].unique().to_pylist()
+        cells = [stay, *(part.filter(_not_in(part["run"], runs)) for part in cells)]
     asked = [(c["use"], c["options"]) for c in findings.made_with["classifiers"]]
     others = [c for c in earlier.classifiers if (c["use"], c["options"]) not in asked]
     classifiers = [*others, *findings.made_with["classifiers"]]
@@ -100,3 +100,10 @@ def join_page(findings: Findings, folder: str | Path, order: Sequence[str]) -> F
         cells=pa.concat_tables(cells, promote_options="default") if cells else None,
         kept=numbers,
     )
+
+
+def _not_in(column: Any, values: Sequence[str]) -> Any:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.invert(pc.is_in(column, value_set=pa.array(values, pa.string())))
