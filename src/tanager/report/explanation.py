@@ -112,8 +112,9 @@ def _waterfall(explanation: Explanation, most: int, ax: Axes | None, *, note: st
     span = [prior.log_odds, explanation.posterior]
     ax.barh([0, len(names) + 1], span, color=CYCLE[0], height=0.62)
     widest = max(abs(np.array([*span, *ends])).max(), 1e-9)
-    bars = [(0.0, span[0], span[0]), *zip(starts, ends, (step.adds for step in steps), strict=True)]
-    for row, (start, end, value) in enumerate([*bars, (0.0, span[1], span[1])]):
+    bars = [*zip(rows, starts, ends, (step.adds for step in steps), strict=True)]
+    bars += [(row, 0.0, total, total) for row, total in zip((0, len(names) + 1), span, strict=True)]
+    for row, start, end, value in bars:
         side = max(start, end) + 0.02 * widest
         ax.text(side, row, f"{value:+.2f}", va="center", size=7, color=INK)
     name_rows(ax, ["prior", *map(plain_text, names), "posterior"])
