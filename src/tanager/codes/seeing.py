@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager import native
 from tanager.codes.asked import dictionary_order, join_orders
 from tanager.codes.coding import RawChunk
 from tanager.codes.columns import as_kernel_matrix
@@ -18,7 +17,6 @@ from tanager.codes.hashing import row_hash
 from tanager.codes.rows import exact_weights
 from tanager.codes.targets import check_n_classes, check_no_null, exact_count, exact_sums
 from tanager.codes.values import (
-    MARK_RANGE,
     distinct_values,
     family_of,
     infinite_error,
@@ -218,20 +216,12 @@ class SeeingPass:
 
     def _add_values(self, state: Seen, chunk: RawChunk) -> None:
         """Add the values of the categorical features."""
-        marked: dict[int, pa.Array] = {}
-        matrix = chunk.matrix
-        if self._categories and matrix is not None and matrix.dtype.kind in "biu":
-            marked = _mark_values(matrix, self._categories)
         for i in self._categories:
-            name = self._features[i]
-            if i in marked:
-                values, missing = marked[i], False
-            else:
-                array = chunk.column(i)
-                values, missing = distinct_values(array, name)
-                if i in self._ordered:
-                    order = dictionary_order(array, name)
-                    state.orders[i] = join_orders(state.orders[i], order, name)
+            name, array = self._features[i], chunk.column(i)
+            values, missing = distinct_values(array, name)
+            if i in self._ordered:
+                order = dictionary_order(array, name)
+                state.orders[i] = join_orders(state.orders[i], order, name)
             known = state.values[i]
             state.values[i] = values if known is None else unite_values(known, values, name)
             state.missing[i] |= missing
@@ -287,24 +277,3 @@ class SeeingPass:
         """Cut the sample to its size."""
         state.sample.shrink()
         return state
-
-
-def _mark_values(matrix: NDArray[Any], picked: list[int]) -> dict[int, pa.Array]:
-    """Return the distinct integers of picked columns whose range is small, several at a time."""
-    if matrix.dtype == np.uint64:
-        return {}
-    block = as_kernel_matrix(matrix)
-    low, high = block.min(axis=0), block.max(axis=0)
-    small = [j for j in picked if int(high[j]) - int(low[j]) < MARK_RANGE]
-    columns = np.array(small, dtype=np.int64)
-    widths = high[columns] - low[columns] + 1
-    starts = np.concatenate([[0], np.cumsum(widths)])
-    present = np.zeros(starts[-1], dtype=np.uint8)
-    native.mark_present(block, columns, low[columns], starts[:-1], present)
-    found = {
-        j: pa.array(present[a : a + width].nonzero()[0] + low[j])
-        for j, a, width in zip(small, starts, widths, strict=False)
-    }
-    if matrix.dtype.kind == "b":
-        return {j: values.cast(pa.bool_()) for j, values in found.items()}
-    return found

@@ -341,7 +341,7 @@ class PostgresServer(Database):
                 cursor.execute(line)
             cursor.execute(sql)
             with cursor.fetch_record_batch() as reader:
-                yield _Plain(reader)
+                yield _with_numbers(reader)
 
     def pieces(self, table: str) -> list[Statement]:
         """Return ranges of a table's blocks; none of a view, which has no blocks."""
@@ -379,27 +379,19 @@ class _Elsewhere(PostgresServer):
         self._uri, self.name, self._snapshot = uri, name, snapshot
 
 
-class _Plain:
-    """Batches in which exact decimals, which the driver gives as text, are numbers."""
+def _with_numbers(reader: Any) -> pa.RecordBatchReader:
+    """Return batches in which exact decimals, which the driver gives as text, are numbers."""
+    fields = list(reader.schema)
+    exact = [at for at, f in enumerate(fields) if getattr(f.type, "type_name", "") == "numeric"]
+    for at in exact:
+        fields[at] = pa.field(fields[at].name, pa.float64())
+    schema = pa.schema(fields)
 
-    def __init__(self, reader: Any) -> None:
-        self._reader = reader
-        self._decimal = [getattr(f.type, "type_name", "") == "numeric" for f in reader.schema]
-        self.schema = pa.schema(
-            [
-                pa.field(f.name, pa.float64()) if decimal else f
-                for f, decimal in zip(reader.schema, self._decimal, strict=True)
-            ]
-        )
+    def batches() -> Batches:
+        for batch in reader:
+            arrays = batch.columns
+            for at in exact:
+                arrays[at] = arrays[at].storage.cast(pa.float64())
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._reader:
-            arrays = [
-                column.storage.cast(pa.float64()) if decimal else column
-                for column, decimal in zip(batch.columns, self._decimal, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-    def read_all(self) -> pa.Table:
-        """Return all rows."""
-        return pa.Table.from_batches(list(self), schema=self.schema)
+    return pa.RecordBatchReader.from_batches(schema, batches())
