@@ -3,6 +3,8 @@
     python -m benchmarks.growth                    small sizes, about three CPU minutes
     python -m benchmarks.growth --full --write     up to a million categories; publishes the page
     python -m benchmarks.growth --only classes     one dimension
+    python -m benchmarks.growth --full --only classes --record growth.json --write
+                                                   the same, beside those measured before
 
 Each point is a process of its own, stopped past --seconds of CPU time or --gigabytes. An
 exponent is the slope of the logarithms over the larger half of the sizes; above linear is a
@@ -12,11 +14,13 @@ finding.
 from __future__ import annotations
 
 import argparse
+import json
 import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +58,8 @@ class Axis:
             base = self.base
             if full and self.field == "values":  # one row for each of the most values
                 base = base._replace(rows=max(self.full))
+            elif full and self.field == "classes":  # two for each of the most classes
+                base = base._replace(rows=2 * max(self.full))
             yield size, base._replace(**{self.field: size})
 
 
@@ -202,11 +208,18 @@ def main() -> None:
     """Measure, and print or publish the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--full", action="store_true", help="sizes up to the largest promised")
-    parser.add_argument("--only", choices=AXES, action="append", help="one dimension")
+    parser.add_argument("--only", choices=[*AXES, "none"], action="append", help="one dimension")
     parser.add_argument("--seconds", type=int, default=300, help="CPU time of one point")
     parser.add_argument("--gigabytes", type=float, default=8.0, help="memory of one point")
+    parser.add_argument("--record", type=Path, help="JSON file of the points, kept and added to")
     options, _ = parser.parse_known_args()
-    found = {name: run_axis(AXES[name], options) for name in options.only or AXES}
+    known = options.record is not None and options.record.exists()
+    found = json.loads(options.record.read_text()) if known else {}
+    for name in AXES if options.only is None else set(options.only) & AXES.keys():
+        found[name] = run_axis(AXES[name], options)
+        if options.record is not None:
+            options.record.write_text(json.dumps(found, indent=1))
+    found = {name: found[name] for name in AXES if name in found}
     parts = [describe(name, AXES[name], points) for name, points in found.items()]
     findings = [line for _, lines in parts for line in lines]
     lines = [table for table, _ in parts]
