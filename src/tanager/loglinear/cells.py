@@ -29,7 +29,7 @@ import numpy as np
 
 from tanager.codes import Rows
 from tanager.engines import FitContext
-from tanager.loglinear.curves import PADDED, Curves, Sheets, align, basis
+from tanager.loglinear.curves import PADDED, Curves, Sheets, align, basis, curve_basis
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
 from tanager.loglinear.steps import Signs, TableSteps, fill_order, signed_axes, step_matrix
 from tanager.numerics import Floats, Ints
@@ -103,7 +103,6 @@ class Terms:
         aligned = {at: self._aligned(at, bases) for at in smooth}
         self._kept = aligned  # as long as these terms live, others find the same bases
         slanted = {at: self._diagonal(at) for at, slant in enumerate(self.slants) if slant}
-        aligned |= {at: [self._along(at, bins)] for at, bins in slanted.items()}
         alike: dict[tuple[int, ...], list[int]] = {}
         for at in smooth:  # sizes that differ little are padded to the largest
             sizes = tuple(-(-arity // PADDED) for arity in self.shape(at))
@@ -112,7 +111,8 @@ class Terms:
         self._smooth: list[Curves | Sheets] = [Curves(single, [aligned[at][0] for at in single])]
         self._smooth += [Sheets(held, [aligned[at] for at in held]) for held in alike.values()]
         if slanted:
-            self._smooth.append(Curves(list(slanted), [aligned[at][0] for at in slanted]))
+            curves = [curve_basis(sum(self._orders(at)) - 1) for at in slanted]
+            self._smooth.append(Curves(list(slanted), curves))
         start = 1
         depths, mass = [np.full(1, -1)], [np.zeros(1)]
         self._places: dict[int, Ints] = {}
@@ -185,13 +185,6 @@ class Terms:
         out = np.full(mass.shape, -1)
         out[: orders[0], : orders[1]] = np.minimum(place.astype(np.int64), n_bins - 1)
         return out.ravel()
-
-    def _along(self, at: int, diagonal: Ints) -> Floats:
-        """Return the basis of a curve along the diagonal of a pair."""
-        n_bins = sum(self._orders(at)) - 1
-        matrix = basis(n_bins, n_bins)
-        assert matrix is not None
-        return align(matrix, _sums(diagonal, _known(self._masses[at]).ravel(), n_bins))
 
     def _orders(self, at: int) -> list[int]:
         """Return how many values of each member of a family stand in order."""

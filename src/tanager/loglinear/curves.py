@@ -51,11 +51,19 @@ def basis(arity: int, n_ordered: int) -> Floats | None:
     """
     if not LEAST_ORDERED <= n_ordered <= MOST_ORDERED:
         return None
-    j, b = np.arange(n_ordered), np.arange(n_ordered)
+    out = np.eye(arity)
+    out[:n_ordered, :n_ordered] = curve_basis(n_ordered)
+    out.setflags(write=False)
+    return out
+
+
+@lru_cache(maxsize=256)
+def curve_basis(n_ordered: int) -> Floats:
+    """Return the cosines of values that all stand in order, shape (n_ordered, n_ordered)."""
+    j = b = np.arange(n_ordered)
     waves = np.cos(np.pi * j * (b[:, None] + 0.5) / n_ordered) * np.where(j == 0, 1, np.sqrt(2.0))
     variance = basis_variances(n_ordered)
-    out = np.eye(arity)
-    out[:n_ordered, :n_ordered] = waves * np.sqrt(variance / variance.sum())
+    out: Floats = waves * np.sqrt(variance / variance.sum())
     out.setflags(write=False)
     return out
 
