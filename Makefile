@@ -84,4 +84,4 @@ wheels:  ## build and check wheels for Linux, macOS and Windows, into dist
 	$(PYTHON) release/wheels.py $(if $(ONLY),--only $(ONLY))
 
 clean:  ## remove what the other targets made
-	rm -rf $(VENV) $(KEEL) .floors .wheels dist .mypy_cache .ruff_cache .pytest_cache docs/_build
+	rm -rf $(VENV) $(KEEL) .floors .wheels dist .mypy_cache .ruff_cache .pytest_cache docs/_build docs/gallery docs/api

@@ -1,6 +1,16 @@
 """How the documentation is built: ``make docs``, warnings are errors."""
 
+import logging
+import sys
+import tomllib
+from collections import defaultdict
+from pathlib import Path
+
 from tanager import __version__
+
+DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS))  # for the module that draws the gallery's pictures
+logging.getLogger("tanager").setLevel(logging.WARNING)
 
 project = "Tanager"
 author = "The Tanager developers"
@@ -8,13 +18,17 @@ project_copyright = author
 release = version = __version__
 
 extensions = [
-    "myst_parser",
+    "myst_nb",
     "numpydoc",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
 ]
-source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
+# gallery.md includes the index of the gallery; the notebooks of its examples are downloads.
+exclude_patterns = ["_build", "examples", "gallery/index.rst", "gallery/**/*.ipynb"]
+templates_path = ["_templates"]
 
 html_theme = "furo"
 html_title = "Tanager"
@@ -25,7 +39,9 @@ myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 
 autodoc_typehints = "none"  # numpydoc says it in words
-autosummary_generate = False
+autosummary_generate = True  # one page per object, into api/_generated
+with (DOCS / "api.toml").open("rb") as file:
+    autosummary_context = {"members_shown": defaultdict(list, tomllib.load(file))}
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
@@ -35,3 +51,20 @@ suppress_warnings = ["myst.xref_missing"]
 
 # Listings of a table or a shell session have no language of their own.
 highlight_language = "none"
+
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "nested_sections": False,
+    "filename_pattern": r"\.py$",  # all examples run
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": ("draw_pictures",),
+    "default_thumb_file": str(DOCS / "pictures" / "table.svg"),
+    "capture_repr": ("_repr_html_",),
+    "show_signature": False,
+    "min_reported_time": 3600,
+}

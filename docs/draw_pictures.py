@@ -1,7 +1,7 @@
 """Draw the pictures of the documentation: ``make pictures``.
 
 The code that a page shows is the code that makes its pictures. The Python blocks of a page are run
-in order, and what the last line of a block gives is saved as the picture, or the view, that follows
+in order, and the plot that the last line of a block returns is saved as the picture that follows
 the block::
 
     ```python
@@ -10,7 +10,7 @@ the block::
 
     ![A network](pictures/network.svg)
 
-A picture (.svg) is of matplotlib; a view (.html) is what a notebook shows of an object.
+The opening pictures are those of an example of the gallery, whose others are drawn by `make docs`.
 """
 
 from __future__ import annotations
@@ -29,34 +29,51 @@ from tanager.atomic import write_text
 from tanager.report.style import standalone_svg, to_svg
 
 DOCS = Path(__file__).parent
-PAGES = ("tutorial.md", "gallery.md", "decide.md", "drift.md", "how-sure.md")
+FIRST_LOOK = "examples/models/first_look.py"
+PAGES = ("tutorial.md", FIRST_LOOK, "decide.md", "drift.md", "how-sure.md")
 PARTS = re.compile(
     r"^```python\n(?P<code>.*?)^```$"
-    r"|!\[(?P<alt>[^\]]*)\]\((?P<picture>pictures/[\w-]+\.svg)\)"
-    r"|^:file: (?P<view>pictures/[\w-]+\.html)$",
+    r"|!\[(?P<alt>[^\]]*)\]\((?P<picture>pictures/[\w-]+\.svg)\)",
     re.S | re.M,
 )
+OPENING = {  # by block of the example
+    "pictures/opening-network.svg": "A network of ten measurements of tumours",
+    "pictures/opening-explanation.svg": "A waterfall of log-odds of ten features",
+    "pictures/opening-calibration.svg": "Predicted probability against observed share",
+}
 
 
-def run_page(page: Path) -> dict[str, str]:
-    """Run the code of a page, and return what it draws by file name."""
+def draw_page(name: str) -> dict[str, str]:
+    """Run the code of a page, or of the first example, and return its pictures by file name."""
+    text = (DOCS / name).read_text(encoding="utf-8")
+    before = Path.cwd()
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)  # pages write files
+        try:
+            return draw_example(text) if name == FIRST_LOOK else draw_blocks(text, name)
+        finally:
+            os.chdir(before)
+
+
+def draw_blocks(text: str, page: str) -> dict[str, str]:
+    """Run the Python blocks of a page in Markdown."""
     names: dict[str, Any] = {}
     drawn: dict[str, str] = {}
     value = None
-    with tempfile.TemporaryDirectory() as folder:
-        before = Path.cwd()
-        os.chdir(folder)  # pages write files
-        try:
-            for part in PARTS.finditer(page.read_text(encoding="utf-8")):
-                if part["code"] is not None:
-                    value = run_block(part["code"], names, page.name)
-                elif part["picture"] and value is not None:
-                    drawn[part["picture"]] = picture(value, part["alt"])
-                elif part["view"] and value is not None:
-                    drawn[part["view"]] = value._repr_html_() + "\n"
-        finally:
-            os.chdir(before)
+    for part in PARTS.finditer(text):
+        if part["code"] is not None:
+            value = run_block(part["code"], names, page)
+        elif (svg := picture(value, part["alt"])) is not None:
+            drawn[part["picture"]] = svg
     return drawn
+
+
+def draw_example(text: str) -> dict[str, str]:
+    """Run the example with the opening pictures."""
+    names: dict[str, Any] = {}
+    values = [run_block(block, names, FIRST_LOOK) for block in text.split("\n# %%\n")[1:]]
+    svgs = [picture(value, title) for value, title in zip(values, OPENING.values(), strict=True)]
+    return {file: svg for file, svg in zip(OPENING, svgs, strict=True) if svg is not None}
 
 
 def run_block(code: str, names: dict[str, Any], page: str) -> Any:
@@ -71,22 +88,40 @@ def run_block(code: str, names: dict[str, Any], page: str) -> Any:
     return eval(compile(ast.Expression(last.value), page, "eval"), names)
 
 
-def picture(value: Any, title: str) -> str:
-    """Return axes or a figure as an SVG file of a size of its own."""
+def picture(value: Any, title: str) -> str | None:
+    """Return axes or a figure as an SVG file with a size of its own; None for anything else."""
     first = value.flat[0] if hasattr(value, "flat") else value
     figure = getattr(first, "figure", first)
+    if not hasattr(figure, "get_size_inches"):
+        return None
     svg = standalone_svg(to_svg(figure, title=title))
     width, height = (inches * 96 for inches in figure.get_size_inches())
     return svg.replace("<svg ", f'<svg width="{width:.0f}" height="{height:.0f}" ', 1)
 
 
+def draw_in_gallery(_: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:
+    """Draw what the last line of a block of an example returns, for sphinx-gallery."""
+    from sphinx_gallery.scrapers import figure_rst
+
+    svg = picture(block_vars["example_globals"].get("___"), "")
+    if svg is None:
+        return ""
+    path = Path(next(block_vars["image_path_iterator"])).with_suffix(".svg")
+    path.write_text(svg, encoding="utf-8")
+    return figure_rst([path], gallery_conf["src_dir"])
+
+
+def _get_sg_image_scraper() -> Any:  # the name that sphinx-gallery looks for
+    return draw_in_gallery
+
+
 def main() -> None:
-    """Write the pictures of all pages, or tell which are out of date."""
+    """Write the pictures of all pages."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("pages", nargs="*", default=PAGES, help="pages in docs/; all by default")
     warnings.simplefilter("ignore")
     for name in parser.parse_args().pages:
-        for file, text in run_page(DOCS / name).items():
+        for file, text in draw_page(name).items():
             write_text(DOCS / file, text)
             print(file, f"{len(text) / 1000:.0f} kB")
 

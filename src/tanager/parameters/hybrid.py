@@ -25,9 +25,9 @@ JOINT = ("keep", "refine", "restart")
 
 @dataclass(eq=False, repr=False)
 class Hybrid(Trained, ParameterLearner):
-    r"""Train the tables of a given structure by mini-batch Adam [1]_.
+    r"""Train the tables of a given structure by mini-batch Adam.
 
-    The tables stay proper probabilities. The default loss combines likelihood and margin
+    The tables stay proper probabilities [1]_. The default loss combines likelihood and margin
     (`HybridMargin`) for few errors; for calibrated probabilities choose ``loss="cll"`` or
     another learner.
 

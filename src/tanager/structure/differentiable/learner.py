@@ -83,9 +83,9 @@ STARTS = {"random": _random_start, "generative": _generative_start}
 
 @dataclass(eq=False, repr=False)
 class Differentiable(Trained, JointLearner):
-    r"""Learn a TAN structure, or a k-tree, by gradient, under any loss [1]_.
+    r"""Learn a TAN structure, or a k-tree, by gradient, under any loss.
 
-    Each feature has a categorical distribution over candidate parents and "no
+    As in [1]_, each feature has a categorical distribution over candidate parents and "no
     parent", with logits :math:`\phi`. Every mini-batch draws one structure
     (Gumbel noise, then the best), is classified under it, and sends the loss's
     gradient to the tables drawn and, straight through a softmax, to all
