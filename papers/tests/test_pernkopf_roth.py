@@ -169,8 +169,8 @@ def test_parameters_that_are_significantly_better_are_more_than_the_paper_says()
     noise = 0.02 * (noise - noise.mean())
     losses = {f"{n}-ML": plain for n in names}
     losses |= {f"{n}-CL": plain - 0.002 + noise for n in names}
-    assert pernkopf_claims._parameters_claim(losses).verdict == "holds"
-    claim = pernkopf_claims._parameters_claim({**losses, "NB-CL": plain - 0.05 + noise})
+    assert pernkopf_claims.parameters_claim(losses).verdict == "holds"
+    claim = pernkopf_claims.parameters_claim({**losses, "NB-CL": plain - 0.05 + noise})
     assert claim.verdict == "holds in part"
     assert "NB +5.00 (p 0.000)" in claim.number
     assert "a lead only: NB. They are better by more" in claim.why

@@ -13,7 +13,15 @@ from tanager.evaluation.statistics import Alternative, Outcome
 from tanager_papers.findings import Claim
 from tanager_papers.verdicts import claim_of_parts, untested
 
-__all__ = ["SMOOTHED", "TABLE_1", "mnist_claim", "order_claim", "tree_claims", "two_tree_claim"]
+__all__ = [
+    "SMOOTHED",
+    "TABLE_1",
+    "mnist_claim",
+    "order_claim",
+    "parameters_claim",
+    "tree_claims",
+    "two_tree_claim",
+]
 
 # Table 1: classification rates in per cent, mean over 25 UCI tables, and MNIST. For random
 # orders of 2-trees the paper has rates of speech data alone.
@@ -99,10 +107,11 @@ def _structure_claims(losses: Mapping[str, np.ndarray], n_tables: int) -> list[C
     text = "The greedy search is not significantly better than the order-based one (table 2)"
     parts = {"TAN-CR against TAN-OMI-CR": "holds" if p > 0.05 else "does not hold"}
     claims.append(claim_of_parts(text, parts, f"p {p:.3f}"))
-    return [*claims, _parameters_claim(losses)]
+    return claims
 
 
-def _parameters_claim(losses: Mapping[str, np.ndarray]) -> Claim:
+def parameters_claim(losses: Mapping[str, np.ndarray]) -> Claim:
+    """Judge what section 5.2 says of discriminative parameters, structure by structure."""
     text = (
         "Discriminative parameters are slightly, not significantly, better than ML on these "
         "structures (table 1)"
@@ -115,10 +124,7 @@ def _parameters_claim(losses: Mapping[str, np.ndarray]) -> Claim:
         better = "holds" if p > 0.05 else "holds in part"
         parts[n] = better if gain > 0 else "does not hold"
         told.append(f"{n} {gain:+.2f} (p {p:.3f})")
-    why = (
-        "They are better by more than in the paper where they are significantly so: 20 iterations "
-        "of L-BFGS go further than 20 of gradient descent."
-    )
+    why = "They are better by more than in the paper where they are significantly so."
     clear = "holds in part" in parts.values()
     return claim_of_parts(text, parts, f"points of rate: {', '.join(told)}", why if clear else "")
 
@@ -146,8 +152,9 @@ def order_claim(first_round: Scores, random: Mapping[str, Any]) -> Claim:
 
 
 CL_REASON = (
-    "Our CL is 20 steps of L-BFGS where the paper has 20 of gradient descent, and gains far more: "
-    "7.8 points for NB on MNIST, 0.04 in the paper."
+    "The paper does not say how long its 20 steps are, and they change little there. Ours, halved "
+    "until the objective falls and doubled after, gain several points on MNIST, but for the "
+    "2-tree: there they come to no loss on training rows, and to no better rate on test rows."
 )
 
 
