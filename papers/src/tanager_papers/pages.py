@@ -37,8 +37,11 @@ PROTOCOL = (
     "folds and random states decided by one seed. Learners follow the papers' rules, not our "
     "defaults ([where those differ](../deviations.md)). Intervals of shares of wins are over "
     "tables, those of means over folds or shuffles, with Nadeau and Bengio's variance where "
-    "training sets share rows. Every fit is in `PAPER/cells.parquet`, so that anybody can judge "
-    "by another rule; what wasn't run stands at the end of each page, with the reason."
+    "training sets share rows. A page has parts that were run apart, each with its own line at "
+    "the top; `tanager reproduce PAPER --only PART` runs one again. Every fit is in "
+    "`PAPER/cells.parquet`, so that anybody can judge by another rule: `--published "
+    "docs/reproduction` takes the fits from there, as long as their classifiers answer a fixed "
+    "probe as they did then. What wasn't run stands at the end of each page, with the reason."
 )
 
 
