@@ -3,7 +3,7 @@
     python -m benchmarks.growth                    small sizes, about three CPU minutes
     python -m benchmarks.growth --full --write     up to a million categories; publishes the page
     python -m benchmarks.growth --only classes     one dimension
-    python -m benchmarks.growth --full --only classes --record growth.json --write
+    python -m benchmarks.growth --full --only classes --write --record docs/measurements/growth.json
                                                    the same, beside those measured before
 
 Each point is a process of its own, stopped past --seconds of CPU time or --gigabytes. An
