@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,6 +36,7 @@ __all__ = ["memory_faults"]
 
 LARGE = 100_000  # bytes; a column of the table below has 200,000 as floats
 N_ROWS = 25_000
+PATIENCE = 60.0  # seconds for threads to end
 PAIRS = (
     "auto/layered",
     "naive/laplace",
@@ -120,7 +122,7 @@ def _attack(work: Work, cases: int, seed: int, room: Path, tally: Tally) -> int:
         if problem is None and library.memory_held() > held:
             problem = f"{library.memory_held() - held:,} bytes are leaked"
             held = library.memory_held()
-        if problem is None and threading.active_count() > n_threads:
+        if problem is None and not _ended(n_threads):
             problem = f"threads go on: {[thread.name for thread in threading.enumerate()]}"
         if problem is None:
             tally.add("refused" if raised is not None else "done in spite of it")
@@ -128,6 +130,14 @@ def _attack(work: Work, cases: int, seed: int, room: Path, tally: Tally) -> int:
             what = f"{work.name}: allocation {at} of {n_allocations}: {problem}"
             tally.fail(what[:600], seed=seed)
     return n_allocations
+
+
+def _ended(n_threads: int) -> bool:
+    """Return whether no more threads than before are left, soon: the machine may be busy."""
+    end = time.monotonic() + PATIENCE
+    while threading.active_count() > n_threads and time.monotonic() < end:
+        time.sleep(0.01)
+    return threading.active_count() <= n_threads
 
 
 def _fail_at(library: Any, work: Work, at: int) -> str | None:
