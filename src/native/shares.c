@@ -20,17 +20,18 @@ typedef struct {
 /* The caller guarantees that holders stand before those whose parents they hold, and that there
  * is a link for each of their cells. */
 #define FAMILIES                                                                              \
-    "starts: int64[n_families]\n"                                                             \
-    "context_starts: int64[n_families]\n"                                                     \
-    "value_starts: int64[n_families]\n"                                                       \
-    "sizes: int64[n_families]\n"                                                              \
-    "arities: int64[n_families]\n"                                                            \
+    "starts: int64[n_families] below n_cells + 1\n"                                           \
+    "context_starts: int64[n_families] below n_contexts + 1\n"                                \
+    "value_starts: int64[n_families] below n_values + 1\n"                                    \
+    "sizes: int64[n_families] below n_contexts + 1\n"                                         \
+    "arities: int64[n_families] below n_values + 1\n"                                         \
     "holders: int64[n_families] below n_families or negative\n"                               \
     "link_starts: int64[n_families] below n_links + 1\n"                                      \
     "links: int64[n_links] below n_contexts\n"                                                \
-    "n_contexts: int from 0\n"
+    "n_contexts: int below n_cells + 1\n"
 
 #define FAMILY_RULES                                                                          \
+    "1 <= arities\n"                                                                          \
     "starts + sizes * arities <= n_cells\n"                                                   \
     "context_starts + sizes <= n_contexts\n"                                                  \
     "value_starts + arities <= n_values"

@@ -93,6 +93,39 @@ def test_indices_that_lead_outside_of_an_array_are_refused():
     assert out.tolist() == [0, 1, 0, 1]
 
 
+@pytest.mark.parametrize("kernel", ["share_families", "pull_shares"])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("starts", -1), ("context_starts", -1), ("value_starts", -1), ("sizes", -1)),
+        *(("arities", -1), ("arities", 0), ("link_starts", -1), ("links", -1)),
+    ],
+)
+def test_families_lie_inside_of_their_arrays(kernel, name, value):
+    families = {
+        "starts": [0, 2],
+        "context_starts": [0, 1],
+        "value_starts": [0, 2],
+        "sizes": [1, 2],
+        "arities": [2, 2],
+        "holders": [-1, 0],
+        "link_starts": [0, 0],
+        "links": [1, 2],
+    }
+    cells, values, classes = np.zeros((6, 2)), np.zeros((4, 2)), np.zeros(2)
+    given = {
+        "share_families": (cells, classes, np.zeros(1), cells.copy(), cells.copy(), values),
+        "pull_shares": (cells, cells.copy(), classes, values, classes.copy(), cells.copy()),
+    }[kernel]
+    call = getattr(native, kernel)
+    call(*map(np.array, families.values()), 3, *given)
+    with pytest.raises(ValueError, match="n_contexts"):
+        call(*map(np.array, families.values()), 1 << 62, *given)
+    families[name][-1] = value
+    with pytest.raises(ValueError, match=rf"{name}.* element 1"):
+        call(*map(np.array, families.values()), 3, *given)
+
+
 def test_sizes_beyond_64_bits_do_not_wrap_around():
     huge = 1 << 62
     with pytest.raises(ValueError, match="n_flat does not hold for element 0"):
