@@ -321,9 +321,30 @@ def test_adaptive_plans_ask_what_the_answer_makes_worth_asking():
     assert "ask x0" in text
     assert "  '0' (0." in text
     assert found.to_dict()["tree"]["question"] == "x0"
-    with pytest.raises(ConfigurationError, match="combinations of answers"):
-        clf.next_question({}, costs, n=12, method="exact", adaptive=True)
     assert clf.next_question({}, costs, n=2, prices=5, adaptive=True).plan == ()
+
+
+@pytest.mark.parametrize(
+    ("method", "hint"), [("exact", "use method='greedy'"), ("greedy", "lower n")]
+)
+def test_adaptive_plans_are_refused_by_how_many_answers_there_can_be(method, hint):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 3, (90, 12)).astype(str), rng.integers(0, 2, 90)
+    clf = BayesNetClassifier("naive", "laplace").fit(X, y)
+    options = {"method": method, "adaptive": True}
+    with pytest.raises(ConfigurationError, match=rf"combinations of answers.*{hint}\.$"):
+        clf.next_question({}, n=11, **options)
+    few = ["x0", "x1", "x2"]
+    found = clf.next_question({}, n=1000, among=few, **options)
+    assert found.tree == clf.next_question({}, n=3, among=few, **options).tree
+
+
+def test_an_answer_called_missing_is_not_a_missing_one():
+    X = {"a": ["missing", None, "b"] * 20}
+    y = [0, 1, 1] * 20
+    found = BayesNetClassifier("naive", "laplace").fit(X, y).next_question({}, adaptive=True)
+    assert list(found.tree.answers) == ["b", "missing", "missing "]
+    assert sum(chance for chance, _ in found.tree.answers.values()) == pytest.approx(1.0)
 
 
 def test_edges_of_questions(clf):

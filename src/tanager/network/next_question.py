@@ -304,11 +304,12 @@ class _Asked:
     def check_tree(self, n: int, *, exact: bool) -> None:
         """Refuse an adaptive plan with too many combinations of questions and answers."""
         sizes = [int(self.network.codebook.domain.arities[f]) for f in self.open]
-        if (sum(sizes) if exact else max(sizes, default=0)) ** (n - 1) > MOST_STEPS:
+        later = max(min(n, len(sizes)) - 1, 0)
+        if (sum(sizes) if exact else max(sizes, default=0)) ** later > MOST_STEPS:
             raise ConfigurationError(
                 f"An adaptive plan of {n} of {len(self.open)} questions goes through more than "
-                f"{MOST_STEPS:,} combinations of answers. Name fewer with among=, lower n, or use "
-                "method='greedy'."
+                f"{MOST_STEPS:,} combinations of answers. Name fewer with among=, lower n"
+                + (", or use method='greedy'." if exact else ".")
             )
 
     def best_step(self, n: int, *, exact: bool) -> PlanStep:
@@ -337,8 +338,10 @@ class _Asked:
             evidence = {**fixed, feature: code}, *self.evidence[1:]
             rest = self.costs, self.price, self.most - price, self.wanted if n > 1 else set()
             step = _Asked(self.network, evidence, *rest).best_step(n - 1, exact=exact)
-            chance = float(chances[code])
-            answers[labels[code]] = chance, step
+            chance, label = float(chances[code]), labels[code]
+            while label in answers:  # a value called like the code of missing ones
+                label += " "
+            answers[label] = chance, step
             left, spent = left + chance * step.left, spent + chance * step.price
         return PlanStep(self.network.structure.names[feature], self.action, left, spent, answers)
 
