@@ -7,7 +7,7 @@ import pytest
 from tanager import BayesNetClassifier
 from tanager.classifiers.onnx import register
 from tanager.errors import ConfigurationError, MemoryBoundError
-from tanager.structure import KDB
+from tanager.structure import KDB, Fixed
 from tests.network.exports.cases import (
     COMBINATIONS,
     NASTY,
@@ -133,6 +133,19 @@ def test_integers_past_doubles_are_told_apart():
     session = ort.InferenceSession(model.SerializeToString())
     chances = session.run(None, {"id": ids[:4].reshape(-1, 1)})[1]
     assert np.allclose(chances, clf.predict_proba(table.slice(0, 4)), rtol=0, atol=1e-12)
+
+
+def test_a_table_of_very_many_parents_is_refused_in_words():
+    constant = [f"k{at}" for at in range(60)]
+    X = {"x": list("ab") * 6, **{name: ["only"] * 12 for name in constant}}
+    parents = {"x": constant, **{name: [] for name in constant}}
+    network = BayesNetClassifier(Fixed(parents), "laplace").fit(X, [0, 1] * 6).network_
+    with pytest.raises(ConfigurationError, match=r"61 columns .* letters for 50.*unknowns=False"):
+        network.to_onnx()
+    with pytest.raises(MemoryBoundError, match="table of 'x' with its 60 parents"):
+        network.to_onnx(unknowns=False)
+    with pytest.raises(MemoryBoundError, match="table of 'x' with its 60 parents"):
+        network.to_sql()
 
 
 def test_what_onnx_cannot_hold_is_refused():

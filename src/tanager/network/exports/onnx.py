@@ -220,6 +220,12 @@ def check_sums(recipe: Recipe, unknowns: bool) -> None:
         remedy = "Export with unknowns=False: rows with unknown values then get NaN."
         recipe.check_probabilities("ONNX", remedy)
         recipe.check_width(MAX_STEP_CELLS, remedy)
+        widest = max((len(step.separator) + 1 for step in recipe.steps), default=0)
+        if widest > len(_LETTERS):
+            raise ConfigurationError(
+                f"{widest} columns would have to be summed out together, and ONNX has letters for "
+                f"{len(_LETTERS)}. {remedy}"
+            )
 
 
 class ResultNames(NamedTuple):
@@ -378,7 +384,7 @@ def _add_look_ups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str]:
             parent if view is None else n + recipe.views[parent, view]
             for parent, view in zip(family.parents, family.views, strict=True)
         ]
-        table = family.with_unknown()
+        table = recipe.table_with_unknown(at)
         stride = 1
         for column, size in zip([at, *columns[::-1]], table.shape[-2::-1], strict=True):
             strides[column, at] = stride

@@ -51,6 +51,7 @@ Codes: TypeAlias = tuple[int, ...]
 
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6}")
 MAX_CELLS = 1 << 22  # of all tables spelled out: about 80 MB of text
+MAX_WITH_UNKNOWN = 1 << 26  # of one table with places for unknown values: 512 MB
 SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
 
 
@@ -99,17 +100,6 @@ class Family:
     def view(self, member: int) -> Codes | None:
         """Return the places of a parent's groups; None for the input itself."""
         return self.views[self.parents.index(member)] if member in self.parents else None
-
-    def with_unknown(self) -> Floats:
-        """Return the table with one place more on every axis, which means unknown.
-
-        An unknown input adds 0; a known one below an unknown parent has no number: NaN.
-        """
-        sizes = self.log_prob.shape[:-1]
-        table = np.full([*(size + 1 for size in sizes), self.log_prob.shape[-1]], np.nan)
-        table[tuple(slice(size) for size in sizes)] = self.log_prob
-        table[..., -1, :] = 0.0
-        return table
 
 
 @dataclass(frozen=True)
@@ -184,6 +174,25 @@ class Recipe:
         links = [link for f in self.families for link in zip(f.parents, f.views, strict=True)]
         distinct = dict.fromkeys((i, view) for i, view in links if view is not None)
         return {link: at for at, link in enumerate(distinct)}
+
+    def table_with_unknown(self, at: int) -> Floats:
+        """Return an input's table with one place more on every axis, which means unknown.
+
+        An unknown input adds 0; a known one below an unknown parent has no number: NaN.
+        """
+        log_prob = self.families[at].log_prob
+        sizes = log_prob.shape[:-1]
+        n_cells = prod(size + 1 for size in sizes) * self.n_classes
+        if n_cells > MAX_WITH_UNKNOWN:
+            raise MemoryBoundError(
+                f"The table of {self.inputs[at].name!r} with its {len(sizes) - 1} parents has "
+                f"{n_cells:,} cells once each of them may be unknown, beyond the bound of "
+                f"{MAX_WITH_UNKNOWN:,}. Learn a structure with fewer parents to export it."
+            )
+        table = np.full([*(size + 1 for size in sizes), self.n_classes], np.nan)
+        table[tuple(slice(size) for size in sizes)] = log_prob
+        table[..., -1, :] = 0.0
+        return table
 
     def step_table(self, step: Step) -> Floats:
         """Return the product of a step's tables as logs, (*step.shape, groups, n_classes)."""

@@ -368,7 +368,7 @@ class _QueryWriter:
     def _term(self, at: int, c: int) -> str:
         """Return a feature's log-odds: 0 if it is unknown, NULL if only a parent is."""
         family, read = self.recipe.families[at], self.stages.read
-        table = family.with_unknown()
+        table = self.recipe.table_with_unknown(at)
         odds = table[..., c] - (table[..., 0] if c else 0.0)
         numbers = [None if x != x else x for x in odds.ravel().tolist()]
         place = read(f"i{at}" if family.parents else group_column(self.recipe, at))
