@@ -136,9 +136,9 @@ def _fuzz(name: str, options: list[str]) -> None:
         targets = import_module("torture.targets")
         for part in ("classifiers", "evaluation", "network", "report", "training"):
             import_module(f"tanager.{part}")
-    target = targets.TARGETS[name]
-    for data in targets.seeds_of(name):  # loads what is loaded late
-        target(data)
+        target = targets.TARGETS[name]
+        for data in targets.seeds_of(name):  # loads what is loaded late
+            target(data)
     targets.quiet()
 
     def one(data: bytes) -> None:
