@@ -81,6 +81,8 @@ def test_what_cells_would_keep_is_not_on_the_page(tmp_path, table):
     again = Workbench(None, tmp_path / "again", published=page)
     kept = run(again, table, keep=["info"])
     assert all("info" in record for record in kept.records)
+    fresh = run(again, table, fresh=True)
+    assert all("reliability" in record for record in fresh.records)
 
 
 def test_one_part_of_a_page_is_replaced(tmp_path, table):

@@ -193,12 +193,14 @@ class Workbench:
         keep: Sequence[str] = (),
         quiet: bool = False,
         like: Contender | Mapping[str, Contender] | None = None,
+        fresh: bool = False,
     ) -> Run:
         """Run an experiment, or what is left of it in its run file.
 
         With `quiet` cells that are missing for want of time are not told one by one. With `like`
         that classifier is probed for all, or one for each by name: a sweep over numbers has
-        hundreds that differ in them alone.
+        hundreds that differ in them alone. With `fresh` no fit is taken from a published page,
+        which lacks the bins of confidence.
         """
         division = protocol or CrossValidation(self.rounds, 2)
         large = [d for d in datasets if self.n_rows.get(d.name, 0) > ONE_ROUND_ROWS]
@@ -209,7 +211,7 @@ class Workbench:
         asked = like if isinstance(like, Mapping) else {c.name: like for c in contenders}
         stamps = {c.name: self.stamp_of(c, asked[c.name]) for c in contenders if c.pair is not None}
         options = {"metrics": metrics, "keep": keep, "stamps": stamps}
-        settled = [c for c in contenders if self._is_settled(c, asked[c.name])]
+        settled = [c for c in contenders if not fresh and self._is_settled(c, asked[c.name])]
         told = list(self.absent)
         parts = [
             self._run_part(title, group, contenders, how, options, settled)
