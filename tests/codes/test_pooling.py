@@ -17,7 +17,7 @@ from tanager.errors import ColumnWarning, DataError
 @pytest.fixture
 def few_codes(monkeypatch):
     """Columns have five codes at most."""
-    for module in ("learning", "pooling"):
+    for module in ("learning", "pooling", "values"):
         monkeypatch.setattr(f"tanager.codes.{module}.MAX_ARITY", 5)
 
 
@@ -83,6 +83,13 @@ def test_weights_count(few_codes):
     assert column.values.to_pylist() == [OTHERS, "d", "e", "f", "g"]
 
 
+@pytest.mark.parametrize("weight", [0.5, 0.3])
+def test_fractions_of_rows_are_not_taken_for_rows(few_codes, weight):
+    X, y = letters("aabbccdefgh")
+    column = learn(X, y, sample_weight=[weight] * 11)[0].columns[0]
+    assert column.values.to_pylist() == [OTHERS, "a", "b", "c", "d"]
+
+
 def test_whole_numbers_become_texts(few_codes):
     numbers = [1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6]
     y = [i % 2 for i in range(11)]
@@ -91,6 +98,16 @@ def test_whole_numbers_become_texts(few_codes):
     assert chunk.codes[0].tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 0, 0, 0]
     assert codebook.encode({"c": [1.0, 4.0, 77.0]}).tolist() == [[1, 4, 0]]
     assert codebook.encode(np.array([[2], [9]])).tolist() == [[2, 0]]
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.string_view(), pa.uint64(), pa.int8()])
+@pytest.mark.parametrize("coded", [False, True])
+def test_any_type_of_texts_and_whole_numbers_is_pooled(few_codes, kind, coded):
+    column = pa.array(list("1122334455667")).cast(kind)
+    table = pa.table({"c": column.dictionary_encode() if coded else column})
+    codebook, chunk, _ = learn(table, [0, 1] * 6 + [0], categorical_features="all")
+    assert codebook.columns[0].values.to_pylist() == [OTHERS, "1", "2", "3", "4"]
+    assert chunk.codes[0].tolist() == [1, 1, 2, 2, 3, 3, 4, 4, 0, 0, 0, 0, 0]
 
 
 @pytest.mark.parametrize(

@@ -61,10 +61,11 @@ def keep_frequent(values: pa.Array, weights: Floats, *, own: bool) -> pa.Array:
     """Return the most frequent of too many sorted values, as many as a column has codes for.
 
     One code is left for the others, and one for "missing" if it has its `own`. Of equally frequent
-    values the first are kept, but none that a single row has.
+    values the first are kept, but none that a single row has. (Where the least weight isn't that of
+    one row, rows are weighted by something else than how often they occur.)
     """
     kept = np.argsort(-weights, kind="stable")[: MAX_ARITY - 1 - own]
-    return values.take(pa.array(kept[weights[kept] > 1.0] if (weights == 1.0).any() else kept))
+    return values.take(pa.array(kept[weights[kept] > 1.0] if weights.min() == 1.0 else kept))
 
 
 def with_others(values: pa.Array) -> tuple[pa.Array, int]:

@@ -370,7 +370,7 @@ def sort_values(values: pa.Array) -> pa.Array:
 
 def can_pool(values: pa.Array) -> bool:
     """Return whether values may share a code: texts, and whole numbers, which can be texts."""
-    return values.type in (pa.string(), pa.int64())
+    return is_text(values.type) or pa.types.is_integer(values.type)
 
 
 def check_arity(values: pa.Array, name: str) -> pa.Array:
