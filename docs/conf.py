@@ -25,7 +25,8 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
 ]
-source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb", ".rst": "restructuredtext"}
+# The pages that autosummary writes have the first suffix.
+source_suffix = {".rst": "restructuredtext", ".md": "myst-nb", ".ipynb": "myst-nb"}
 # gallery.md includes the index of the gallery; the notebooks of its examples are downloads.
 exclude_patterns = ["_build", "examples", "gallery/index.rst", "gallery/**/*.ipynb"]
 templates_path = ["_templates"]
@@ -39,6 +40,7 @@ myst_enable_extensions = ["dollarmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
 
 autodoc_typehints = "none"  # numpydoc says it in words
+default_role = "py:obj"  # `Network` in a docstring leads to its page
 autosummary_generate = True  # one page per object, into api/_generated
 with (DOCS / "api.toml").open("rb") as file:
     autosummary_context = {"members_shown": defaultdict(list, tomllib.load(file))}

@@ -25,7 +25,7 @@ __all__ = [
 
 
 class TanagerError(ValueError):
-    """Base of every error that Tanager raises on purpose.
+    """Base class of every error that Tanager raises on purpose.
 
     `parameter` names what it's about, so that a front end can speak of its own option instead.
     """
@@ -36,7 +36,7 @@ class TanagerError(ValueError):
 
 
 class DataError(TanagerError):
-    """The table cannot be used as it is: a column, a value, the target, the file."""
+    """The data can't be used as given: a column, a value, the target or a file."""
 
 
 class ConfigurationError(TanagerError):
@@ -44,7 +44,7 @@ class ConfigurationError(TanagerError):
 
 
 class EngineError(TanagerError):
-    """A cluster lost its workers, does not answer, or runs another version."""
+    """A cluster lost its workers, doesn't answer, or runs another version."""
 
 
 class MemoryBoundError(TanagerError):
@@ -60,7 +60,7 @@ class ApproximationWarning(UserWarning):
 
 
 class ColumnWarning(UserWarning):
-    """A column is not what it seems: it is read otherwise, left out, or says nothing.
+    """A column is read differently from how it's stored, left out, or carries no information.
 
     findings: of the audit, where it's about them.
     """

@@ -213,7 +213,7 @@ class HybridMargin(RowLoss):
 
 @dataclass(frozen=True)
 class RankedProbability(RowLoss):
-    r"""Of ordered classes: the ranked probability score.
+    r"""The ranked probability score, for ordered classes.
 
     :math:`\sum_k (P(c \le k \mid x) - [y \le k])^2`, which counts how far off the
     probability lies; a proper score. Classes stand in the order of their codes, see

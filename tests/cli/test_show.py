@@ -30,6 +30,19 @@ def test_show_as_text_and_json(folder, said):
     assert said().out.startswith("P(age | class")
 
 
+def test_the_tables_of_an_imported_network_were_not_learned(folder, said):
+    bif = """network n { }
+    variable x { type discrete [ 2 ] { a, b }; }
+    variable y { type discrete [ 2 ] { c, d }; }
+    probability ( y ) { table 0.3, 0.7; }
+    probability ( x | y ) { (c) 1, 0; (d) 0.5, 0.5; }
+    """
+    (folder / "net.bif").write_text(bif)
+    assert call("import", folder / "net.bif", "--target", "y", "-o", folder / "net.tanager") == 0
+    assert call("show", folder / "net.tanager") == 0
+    assert "parameters  given: " in said().out
+
+
 def test_show_needs_no_learner(folder):
     code = (
         "import sys\nfrom tanager.cli.app import run\nassert run(['show', sys.argv[1]]) == 0\n"

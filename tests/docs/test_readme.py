@@ -32,3 +32,16 @@ def test_tables_of_learners_are_complete():
     for name in [*STRUCTURES, *PARAMETERS]:
         assert f"`{name}`" in readme, name
         assert f"`{name}`" in choosing, name
+
+
+def test_the_path_of_a_row_names_what_is_there():
+    """Files, functions and classes that CONTRIBUTING names in its drawing and notes exist."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    path = text[text.index("## The path of a row") : text.index("## A new kernel")]
+    package = ROOT / "src" / "tanager"
+    for file, name in re.findall(r"(\w+/\w+\.py) +│? *(\w+)", path):
+        code = (package / file).read_text(encoding="utf-8")
+        assert re.search(rf"^(?:class|def) {name}\b", code, re.M), f"{file}: {name}"
+    source = "".join(file.read_text(encoding="utf-8") for file in package.rglob("*.py"))
+    for name in re.findall(r"`(?:\w+\.)*(\w+)(?:\([^`]*\))?`", path):
+        assert re.search(rf"\b(?:class|def) {name}\b", source), name

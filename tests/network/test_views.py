@@ -102,7 +102,7 @@ def test_the_feature_whose_parent_speaks_for_it_is_named_where_it_is_silent(mode
     assert [why.features[at] for at in why.spoken_for()] == ["relation"]
     text = why.why_silent()
     assert f"relation alone would add {why.alone[1]:+.2f}" in text
-    assert f"beside status it adds {why.contributions[1]:+.2f}" in text
+    assert f"given status it adds {why.contributions[1]:+.2f}" in text
     assert text in why._repr_html_().replace("&lt;", "<").replace("&gt;", ">")
     naive = BayesNetClassifier("naive", "laplace").fit(people, "income")
     silent = explain_row(naive, row)

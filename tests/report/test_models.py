@@ -257,7 +257,7 @@ def test_the_card_shows_the_network_and_what_says_most(wide):
     assert html.count('<g class="node"') == 6
     n_edges = sum(map(len, small.structure_.parent_indices))
     assert html.count('<g class="edge"') == n_edges > 0
-    assert "what says most" in html
+    assert "most informative features" in html
     assert "beyond parents" in html
     assert 'role="button"' not in html
     large = BayesNetClassifier("tan", "laplace").fit(X, y)._repr_html_()

@@ -23,6 +23,7 @@ from tanager_papers.workbench import Workbench
 
 __all__ = ["PAPERS", "part_names", "reproduce_paper"]
 
+#: The papers that can be reproduced, with what each is about.
 PAPERS: Mapping[str, str] = {
     "zaidi-2017": "discriminative parameters: three forms of the conditional likelihood",
     "petitjean-2018": "parameters by hierarchical Dirichlet processes",
@@ -49,7 +50,7 @@ def reproduce_paper(
     published: str | Path | None = None,
     follow: Callable[[Experiment], Progress | None] | None = None,
 ) -> Findings:
-    """Run a paper's experiments as far as learners and tables are at hand.
+    """Run a paper's experiments, as far as its learners and tables are available.
 
     Parameters
     ----------

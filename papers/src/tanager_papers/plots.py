@@ -209,7 +209,7 @@ def plot_bars(
     line: float | None = None,
     ax: Axes | None = None,
 ) -> Any:
-    """Draw bars side by side: one group a name of `groups`, one bar a name of `series`.
+    """Draw bars side by side: one group per name in `groups`, one bar per name in `series`.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def plot_margins(
     log: bool = False,
     ax: Axes | None = None,
 ) -> Any:
-    """Draw wins less losses over datasets, one line each; above zero the first side is ahead."""
+    """Draw wins minus losses over datasets, one line each; above zero the first side is ahead."""
     ax = axes(ax)
     places = np.asarray(x, float)
     ax.axhline(0, color=INK, lw=0.8)

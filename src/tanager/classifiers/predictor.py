@@ -115,7 +115,7 @@ class NetworkPredictor(Classifier, Decides):
     def predict_set(
         self, X: Any, *, coverage: float = 0.9, per_class: bool = False
     ) -> PredictionSets:
-        """Return for each row a set of classes that contains its own with a given probability.
+        """Return for each row a set of classes that contains the true one with a given probability.
 
         The `coverage` holds whether or not the model is right, as long as the rows are like the
         training rows.

@@ -87,7 +87,8 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
         "bytes": path.stat().st_size,
         "tanager": header.get("tanager"),
         "structure": _describe(header, "structure"),
-        "parameters": _describe(header, "parameters"),
+        # An imported network wasn't fitted, whatever the estimator around it would fit.
+        "parameters": _describe(header, "parameters") if info else "given",
         "max_parents": info.get("structure", {}).get("max_parents"),
         "rows": info.get("codes", {}).get("rows"),
         "missing": codebook.missing,

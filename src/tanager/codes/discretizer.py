@@ -25,7 +25,7 @@ from tanager.numerics import Floats, Ints
 
 
 class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
-    """Cut numeric columns into intervals that tell about the class.
+    """Cut numeric columns into intervals that are informative about the class.
 
     Fayyad and Irani's method: each column is split, recursively, where the
     classes separate best, as long as the split pays for its description. No

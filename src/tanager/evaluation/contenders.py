@@ -62,7 +62,7 @@ _CHECKPOINT = re.compile(r"checkpoint\s*=(?!\s*None\b)")  # also of a learner wi
 
 @dataclass(frozen=True)
 class Contender:
-    """A classifier that is compared: a text, or an estimator.
+    """A classifier to compare, given as a text or as an estimator.
 
     Parameters
     ----------

@@ -215,6 +215,7 @@ class Metric(NamedTuple):
         return self.function(*given)
 
 
+#: The metrics that experiments can measure, by name.
 METRICS: Mapping[str, Metric] = {
     "accuracy": Metric("accuracy", accuracy, greater=True),
     "auc": Metric("AUC", auc, greater=True),

@@ -73,7 +73,7 @@ class Scores(NamedTuple):
 
 
 class Results:
-    """The cells of an experiment.
+    """The results of an experiment, cell by cell.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class Results:
         return mean._replace(values=values[np.ix_(rows, columns)])
 
     def is_pooled(self, metric: str) -> bool:
-        """Tell whether a metric is of all held-out rows of a round together.
+        """Tell whether a metric is computed from all held-out rows of a round together.
 
         So is the calibration error: of the few rows of a fold it is mostly noise, and more
         of it the smaller the folds are. Each cell keeps its own. Along a learning curve a

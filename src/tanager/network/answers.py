@@ -296,7 +296,7 @@ class Answer(EqualByArrays):
 
 @dataclass(frozen=True)
 class Completion:
-    """One way to fill in what is unknown.
+    """A joint assignment of unknown features, with its probability.
 
     Attributes
     ----------

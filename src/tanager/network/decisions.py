@@ -27,7 +27,7 @@ TIE = 1e-9  # of the greatest cost: actions that differ by less cost the same
 
 @dataclass(frozen=True, eq=False)
 class Costs(EqualByArrays):
-    """What each action costs where each class is the true one.
+    """The cost of each action for each true class.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Costs(EqualByArrays):
 
 @dataclass(frozen=True, eq=False)
 class Decisions(EqualByArrays):
-    """What to do with each row.
+    """The action of least expected cost for each row.
 
     Attributes
     ----------

@@ -259,7 +259,7 @@ def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
             return None
         known = column.labels()
         raise DataError(
-            f"{column.name!r} never had the value {given!r} in training."
+            f"{column.name!r} has no value {given!r} in the model."
             f"{nearest(str(given), known)} Known: {listed(known)}. Leave the feature out if its "
             "value is unknown."
         )

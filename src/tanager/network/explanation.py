@@ -112,10 +112,10 @@ class Explanation(EqualByArrays):
         return out
 
     def spoken_for(self) -> list[int]:
-        """Return the features whose parents speak for them, by what they would say alone.
+        """Return the features whose parents carry their information, the strongest alone first.
 
-        They would add at least half a unit of log-odds alone, and add less than a fifth
-        of that beside their parents.
+        Alone, each would add at least half a unit of log-odds; given its parents it adds less than
+        a fifth of that.
         """
         alone, own = np.nan_to_num(np.abs(self.alone)), np.abs(self.contributions)
         has_parents = np.array([bool(above) for above in self.parents], bool)
@@ -123,18 +123,22 @@ class Explanation(EqualByArrays):
         return [int(at) for at in found[np.argsort(-alone[found], kind="stable")]]
 
     def why_silent(self, most: int = 3) -> str:
-        """Return in words which features add little because their parents speak for them.
+        """Return in words which features add little because their parents carry their information.
 
-        Empty where there is none.
+        Empty if there are none.
         """
         found = self.spoken_for()
         parts = [
-            f"{abridged(self.features[at])} alone would add {self.alone[at]:+.2f}, beside "
+            f"{abridged(self.features[at])} alone would add {self.alone[at]:+.2f}, given "
             f"{' and '.join(map(abridged, self.parents[at]))} it adds {self.contributions[at]:+.2f}"
             for at in found[:most]
         ]
         more = f"; likewise {len(found) - most} more" if len(found) > most else ""
-        return f"Parents speak for some features: {'; '.join(parts)}{more}." if parts else ""
+        return (
+            f"Some features share information with their parents: {'; '.join(parts)}{more}."
+            if parts
+            else ""
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""

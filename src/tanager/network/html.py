@@ -94,7 +94,7 @@ def _effects(information: NetworkInformation, bits: Floats) -> str:
     if not rows:
         return ""
     return (
-        f"<details open><summary>what says most</summary>"
+        f"<details open><summary>most informative features</summary>"
         f"<div class='t-wide'><table>{head}{''.join(rows)}</table></div>"
         f"<div class='t-soft'>For and against: in log-odds, of a value known alone. {SPOKEN_FOR}"
         "</div></details>"

@@ -37,7 +37,7 @@ NOTHING = 1e-12  # of the present cost or entropy: less is rounding
 
 @dataclass(frozen=True)
 class Question:
-    """One question.
+    """A feature to ask about, and what the answer is worth.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ class PlanStep:
 
 @dataclass(frozen=True)
 class Questions:
-    """What can be asked, and what to ask.
+    """The questions that can be asked, ranked, and which to ask.
 
     Attributes
     ----------

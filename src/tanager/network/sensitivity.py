@@ -59,7 +59,7 @@ class EvidenceEffect(NamedTuple):
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """What `Network.sensitivity` found.
+    """How an answer responds to table entries and to pieces of evidence.
 
     Attributes
     ----------

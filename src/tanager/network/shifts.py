@@ -25,7 +25,7 @@ MOST_SHOWN = 12  # categories of a column in its profile
 
 
 class Shift(NamedTuple):
-    """One thing that was tested.
+    """The result of one test for drift.
 
     Of a column: "values" (the distribution of known ones), "missing" (the rate), "outside" (numbers
     outside the range of training) or "unseen" (categories). Else a "pair" (the dependence of two

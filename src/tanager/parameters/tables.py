@@ -259,6 +259,7 @@ class TreeTable(_Stored):
         return self.to_dense() if n_cells <= SMALL_CELLS or roomy else self
 
 
+#: The table of one family, in any of three forms.
 FamilyTable = DenseTable | GroupedTable | TreeTable
 
 

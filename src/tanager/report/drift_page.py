@@ -25,7 +25,7 @@ _KINDS = {
 
 
 def write_drift(drift: Drift, path: str | os.PathLike[str], *, title: str = "Drift") -> None:
-    """Write what `Network.drift` found as one HTML file that needs neither server nor network.
+    """Write what `Network.drift` found as one HTML file that works offline.
 
     Parameters
     ----------

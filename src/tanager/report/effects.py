@@ -46,7 +46,7 @@ def plot_effect(
     target: Any = None,
     ax: Axes | None = None,
 ) -> Any:
-    r"""Draw how many log-odds each value of a feature, known alone, adds to a class.
+    r"""Draw what each value of a feature, known alone, adds to a class's log-odds.
 
     Parameters
     ----------

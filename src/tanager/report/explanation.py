@@ -46,7 +46,7 @@ def plot_explanation(
 
     The probability after each step stands at the right; of more than two classes it is that
     of the class against the other class alone. Below, in a figure of its own, it is said which
-    features add little because their parents speak for them.
+    features add little because their parents carry their information.
 
     Parameters
     ----------

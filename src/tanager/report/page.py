@@ -156,7 +156,7 @@ class Figure(NamedTuple):
 
 
 def write_comparison(results: Results, path: str | Path) -> None:
-    """Write the report of an experiment, whole or not at all.
+    """Write the page of an experiment: one HTML file that works offline.
 
     Parameters
     ----------

@@ -31,7 +31,7 @@ NUMBERED = 12  # columns up to which cells hold numbers
 
 @in_house_style
 def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | None = None) -> Any:
-    """Draw P(feature | class, parents), one row a context, darker for more probable.
+    """Draw P(feature | class, parents), one row per context, darker for more probable.
 
     Parameters
     ----------

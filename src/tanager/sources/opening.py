@@ -74,7 +74,7 @@ def open_table(
     drop: str | Sequence[str] = (),
     drop_missing: str | Sequence[str] = (),
 ) -> Source:
-    """Open a table that is not written in the usual way; files are not read yet.
+    """Open a table with options for how it's written; files aren't read yet.
 
     The result goes wherever a table goes: to `fit`, `predict`, `score`, `Dataset`, ...
 

@@ -19,7 +19,7 @@ SHOWN_EDGES = 40
 def edge_confidence(
     clf: Any, X: Any, y: Any = None, *, rounds: int = 100, sample_weight: Any = None
 ) -> EdgeConfidence:
-    """Learn the structure again and again from resampled rows, and count the edges.
+    """Learn the structure from resampled rows many times, and count the edges.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ class SureEdge(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EdgeConfidence(EqualByArrays):
-    """The structures of resampled rows, summed up.
+    """How often each edge occurs in structures learned from resampled rows.
 
     Attributes
     ----------

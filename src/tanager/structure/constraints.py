@@ -179,7 +179,7 @@ def refuse_contradiction(texts: Sequence[str]) -> NoReturn:
 
 @dataclass(frozen=True)
 class Constraints:
-    """What a learned structure must satisfy, for every learner that searches.
+    """Constraints on a learned structure, for every learner that searches.
 
     The class is a parent of every feature in any case; constraints are about the
     features among themselves.

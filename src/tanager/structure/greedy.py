@@ -24,7 +24,7 @@ _SEEDS = 8  # of the last round's best edges, scored first to set the bar for th
 
 @dataclass(eq=False, repr=False)
 class Greedy(StructureLearner):
-    r"""The tree grown by adding, again and again, the edge that raises the score most.
+    r"""A tree grown greedily: each step adds the edge that raises the score most.
 
     The strongest and dearest of the discriminative trees (TAN-CR). Every edge
     that leaves a forest is tried in both directions in every round; the search

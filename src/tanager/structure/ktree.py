@@ -1,4 +1,4 @@
-"""A k-tree of the features that say together what they do not say alone."""
+"""A k-tree in which each feature gets the parents it interacts with."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ INFORMATION = 0.3  # weight of the greatest conditional information, beside the 
 
 @dataclass(eq=False, repr=False)
 class KTree(StructureLearner):
-    r"""A k-tree of the features that say together what they do not say alone.
+    r"""A k-tree in which each feature gets the parents it interacts with.
 
     Each feature has up to `max_parents` parents, which are joined among
     themselves. An additive model, one score a value and class, is fitted

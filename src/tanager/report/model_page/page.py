@@ -81,7 +81,7 @@ class _Subject:
 def write_report(
     model: Any, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
 ) -> None:
-    """Write the page of a model: one HTML file that needs neither server nor network.
+    """Write the page of a model: one HTML file that works offline.
 
     It shows what the model predicts and how well, draws the network and what
     every feature says, lets the reader ask "what if" with any inputs unknown,
