@@ -84,6 +84,14 @@ def test_columns_without_a_value_are_left_out():
         np.testing.assert_array_equal(encode(kind, table)[0], encode(kind, TABLE)[0])
 
 
+@pytest.mark.parametrize("encoding", ["native", "frame"])
+def test_without_a_column_of_values_classes_have_their_shares(encoding):
+    only_ids = pa.table({"id": [f"u{i}" for i in range(60)], "e": pa.nulls(60, pa.float64())})
+    for kind in (HistGradientBoostingClassifier(), LogisticRegression(), DecisionTreeClassifier()):
+        model = Encoded(kind, encoding).fit(only_ids, np.repeat([0, 1], [15, 45]))
+        np.testing.assert_allclose(model.predict_proba(only_ids)[:, 1], 0.75, atol=0.01)
+
+
 def test_bins_are_dense_for_who_takes_nothing_else(small):
     data = small.load()
     for kind in (HistGradientBoostingClassifier(max_iter=2), GaussianNB()):

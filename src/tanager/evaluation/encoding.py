@@ -176,6 +176,8 @@ class _ColumnReader:
         self.orders = {name: pa.array(map(str, order)) for name, order in ordered.items()}
         self.values: dict[str, Any] = {}
         self.numbers: list[str] = []
+        # The name of a constant, which no column has: a classifier wants at least one column.
+        self.constant = " ".join([*table.column_names, "without values"])
         for name in names:  # but for those without a single value
             column = self._read(table, name)
             if name in ordered or (name not in categorical and _is_number(column.type)):
@@ -183,6 +185,8 @@ class _ColumnReader:
                     self.numbers.append(name)
             elif column.null_count < len(column):
                 self.values[name] = _as_text(column).drop_null().unique().sort()
+        if not (self.numbers or self.values):
+            self.numbers = [self.constant]
         self.arities = np.array([len(values) for values in self.values.values()], np.int64)
 
     def read(self, table: Any) -> _Columns:
@@ -195,6 +199,8 @@ class _ColumnReader:
         import pyarrow as pa
         import pyarrow.compute as pc
 
+        if name == self.constant:
+            return np.zeros(len(table))
         if name in self.orders:
             codes = self._codes(table, name, self.orders[name])
             return np.where(codes < 0, np.nan, codes)
@@ -234,7 +240,7 @@ class _Frame(_Encoder):
         columns: dict[str, Any] = dict(zip(self.reader.numbers, found.numbers, strict=True))
         for (name, values), codes in zip(self.reader.values.items(), found.codes, strict=True):
             columns[name] = pd.Categorical.from_codes(codes, values.to_pylist())
-        order = [name for name in table.column_names if name in columns]
+        order = [name for name in table.column_names if name in columns] or list(columns)
         return pd.DataFrame({name: columns[name] for name in order})
 
 
