@@ -29,7 +29,7 @@ DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 # The module of each command, and the first line of its help: the program's own help loads none.
 COMMANDS = {
-    "audit": ("fit", "Inspect a table's columns, and say what a fit does about each."),
+    "audit": ("fit", "Inspect a table's columns, and show how a fit reads each of them."),
     "fit": ("fit", "Learn a classifier from a table and write it to a model file."),
     "predict": ("predict", "Classify the rows of a table."),
     "decide": ("predict", "Choose the action with the lowest expected cost for each row."),

@@ -32,7 +32,7 @@ def drift(
 ) -> None:
     """Detect drift: compare new rows with a model's training data.
 
-    Says which columns changed, which dependences, whether the class frequencies did (estimated
+    Reports which columns and dependences changed, whether the class frequencies did (estimated
     without labels) and, with --target, whether the probabilities are still calibrated. DATA is
     read once. The exit code is 3 if anything drifted.
 

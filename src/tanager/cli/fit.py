@@ -42,7 +42,7 @@ def audit(
     target: str | None = None,
     as_json: Json = False,
 ) -> None:
-    """Inspect a table's columns, and say what a fit does about each.
+    """Inspect a table's columns, and show how a fit reads each of them.
 
     Finds types, missing values, ids, and dates and numbers stored as text, which a fit reads as
     such or leaves out. Reads up to 100,000 rows of files.

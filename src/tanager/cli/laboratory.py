@@ -122,7 +122,7 @@ def compare(
 ) -> None:
     """Compare classifiers on several datasets, with significance tests.
 
-    Exit code 1 if a classifier failed; the others' results stand.
+    Exit code 1 if a classifier failed; the results of the others are kept.
 
     Options:
         classifiers (--with): tan/hdp, kdb(k=2)/m-estimate, random-forest, ...

@@ -89,7 +89,7 @@ def decide(
     """Choose the action with the lowest expected cost for each row.
 
     Writes the columns decision, margin (how much more the second-best action costs) and
-    cost_ACTION, the expected cost of each action. The costs stand in the table costs of a
+    cost_ACTION, the expected cost of each action. They come from the table costs of a
     TOML file, one line per action: treat = {sick = 0, well = 20}, or one number for all
     classes: "ask a person" = 4.
 
@@ -301,9 +301,9 @@ def score(
     """Evaluate a model on rows with known classes.
 
     Accuracy, log-loss, AUC, F1, Brier score, calibration, the confusion matrix and
-    every class by itself. For comparison, accuracy and log-loss are also given for a model
-    that predicts the class frequencies of these rows. Scores on training rows are too good:
-    those rows are recognised, and you are told.
+    scores by class. For comparison, accuracy and log-loss are also given for a model
+    that predicts the class frequencies of these rows. Training rows are recognised,
+    with a note that their scores are optimistic.
 
     Options:
         target (-t): The column of true classes. [default: the model's target]
