@@ -6,7 +6,7 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.classifiers.onnx import register
-from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.errors import ColumnWarning, ConfigurationError, MemoryBoundError
 from tanager.structure import KDB, Fixed
 from tests.network.exports.cases import (
     COMBINATIONS,
@@ -146,6 +146,14 @@ def test_a_table_of_very_many_parents_is_refused_in_words():
         network.to_onnx(unknowns=False)
     with pytest.raises(MemoryBoundError, match="table of 'x' with its 60 parents"):
         network.to_sql()
+
+
+def test_a_network_that_reads_no_column_is_refused():
+    clf = BayesNetClassifier("naive", "laplace", missing="marginalize")
+    with pytest.warns(ColumnWarning, match="every row is missing"):
+        network = clf.fit({"x": [None] * 4}, [0, 1] * 2).network_
+    with pytest.raises(ConfigurationError, match="reads no column"):
+        network.to_onnx()
 
 
 def test_what_onnx_cannot_hold_is_refused():

@@ -215,12 +215,17 @@ def to_onnx(
 
 
 def check_sums(recipe: Recipe, unknowns: bool) -> None:
-    """Refuse what a graph cannot sum out."""
+    """Refuse what a graph cannot sum out, or has no input for."""
+    if not recipe.inputs:
+        raise ConfigurationError(
+            "The network reads no column, and an ONNX graph without inputs has no rows. "
+            "Export it to another format, or learn from columns that have values."
+        )
     if unknowns:
         remedy = "Export with unknowns=False: rows with unknown values then get NaN."
         recipe.check_probabilities("ONNX", remedy)
         recipe.check_width(MAX_STEP_CELLS, remedy)
-        widest = max((len(step.separator) + 1 for step in recipe.steps), default=0)
+        widest = max(len(step.separator) + 1 for step in recipe.steps)
         if widest > len(_LETTERS):
             raise ConfigurationError(
                 f"{widest} columns would have to be summed out together, and ONNX has letters for "
