@@ -193,10 +193,9 @@ class Smooth(Member):
         own = STRENGTHS[self.place if place is None else place]
         return [*self._before, own] if self._apart(part) else [own] * (self.depth + 1)
 
-    def precisions(self, part: Part, factor: float) -> Floats:
-        """Return the precision of each cell's prior, (n_cells,), those of layers times a factor."""
-        layers = [factor * one for one in self.layers(part)]
-        return cell_precisions(part.terms(self.depth), layers, self._relative)
+    def precisions(self, part: Part) -> Floats:
+        """Return the precision of each cell's prior in the last fit, (n_cells,)."""
+        return cell_precisions(part.terms(self.depth), self.layers(part), self._relative)
 
     def _apart(self, part: Part) -> bool:
         """Whether the tables with most parents have a strength of their own."""
