@@ -255,7 +255,7 @@ def test_a_forged_spread_is_refused(tmp_path):
         header = json.loads(metadata["header"])
         header["tables"]["spread"] = wrong
         _write(path, metadata, header, tensors)
-        with pytest.raises(ModelFileError, match="levels|tables.spread"):
+        with pytest.raises(ModelFileError, match=r"levels|tables\.spread"):
             tanager.load(path)
     metadata, tensors = _taken_apart(clf, path)
     del tensors["family.1.spread"]

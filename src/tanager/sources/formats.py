@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -29,6 +30,7 @@ MOST_BYTES = 1 << 28  # of a small file; of a large one so many for each byte:
 MOST_BYTES_OF_A_BYTE = 100
 MOST_CELLS = 10_000_000  # of a sheet in a small file; in a large one so many for each byte:
 MOST_CELLS_OF_A_BYTE = 100
+ADDRESSABLE = 1 << 47  # bytes, by any process of today
 ROW_COST = 100  # cells that a row counts for, so that empty ones are no way around it
 
 
@@ -66,14 +68,20 @@ def open_unpacked(path: Path | RemoteFile) -> pa.NativeFile:
     return pa.CompressedInputStream(stream, codec[ending]) if ending in codec else stream
 
 
+def _is_absurd(error: MemoryError) -> bool:
+    """Whether more bytes were asked for than any machine can address: a damaged size."""
+    asked = re.search(r"size (\d+)", str(error))
+    return asked is not None and int(asked[1]) > ADDRESSABLE
+
+
 @contextmanager
 def reading(path: Path | RemoteFile) -> Iterator[None]:
     """Turn Arrow's errors about a file into ours."""
     try:
         yield
-    except MemoryError:  # an ArrowException too, but nothing is wrong with the file
-        raise
-    except (pa.ArrowException, OSError, UnicodeError) as error:
+    except (pa.ArrowException, OSError, UnicodeError, MemoryError) as error:
+        if isinstance(error, MemoryError) and not _is_absurd(error):
+            raise  # an ArrowException too, but nothing is wrong with the file
         text = one_line(error)
         if isinstance(error, UnicodeError) or "invalid UTF8" in text:
             known = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in text

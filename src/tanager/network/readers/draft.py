@@ -19,7 +19,7 @@ MAX_CELLS = 1 << 24  # of one table: 128 MiB
 TOLERANCE = 1e-3  # how far a rounded distribution's sum may be from one
 
 
-class Place(NamedTuple):
+class Position(NamedTuple):
     """Where something stands in a file, both from 1."""
 
     line: int
@@ -30,10 +30,10 @@ class Word(NamedTuple):
     """A piece of text and where it stands."""
 
     text: str
-    place: Place
+    place: Position
 
 
-def fail(place: Place, why: str, hint: str = "") -> NoReturn:
+def fail(place: Position, why: str, hint: str = "") -> NoReturn:
     """Refuse the file at a place."""
     end = f" {hint}" if hint else ""
     raise ModelFileError(f"line {place.line}, column {place.column}: {why}.{end}")
@@ -41,7 +41,7 @@ def fail(place: Place, why: str, hint: str = "") -> NoReturn:
 
 class _Node(NamedTuple):
     states: list[Word]
-    place: Place
+    place: Position
 
 
 class _Table(NamedTuple):

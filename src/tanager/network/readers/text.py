@@ -9,14 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tanager.network.readers.draft import Draft, Place, Word, fail
+from tanager.network.readers.draft import Draft, Position, Word, fail
 
 
 class Token(NamedTuple):
     """A word (quotes removed), a sign such as ``{``, or the end of the file (empty text)."""
 
     text: str
-    place: Place
+    place: Position
     is_word: bool
 
     def refuse(self, wanted: str) -> None:
@@ -53,7 +53,7 @@ class Tokens:
             start = found.end() if kind == "end" else found.start(kind) - (kind == "quoted")
             if n_lines := text.count("\n", counted, start):
                 line, before = line + n_lines, text.rindex("\n", counted, start)
-            place = Place(line, start - before)
+            place = Position(line, start - before)
             if kind == "bad":
                 fail(place, "a quotation mark is never closed")
             word = "" if kind == "end" else found[kind]

@@ -13,7 +13,7 @@ import numpy as np
 
 from tanager.errors import ModelFileError
 from tanager.network.exports.bif import NOTE
-from tanager.network.readers.draft import Draft, Place, Word, fail
+from tanager.network.readers.draft import Draft, Position, Word, fail
 
 MAX_DEPTH = 50
 
@@ -24,7 +24,7 @@ class Element:
 
     name: str
     attributes: dict[str, str]
-    place: Place
+    place: Position
     children: list[Element] = field(default_factory=list)
     parts: list[Word] = field(default_factory=list)  # of the text, as the parser gives it
 
@@ -71,11 +71,11 @@ def read_elements(data: bytes) -> Element:
     parser: Any = expat.ParserCreate()
     parser.buffer_text = True
     parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
-    top = Element("", {}, Place(1, 1))
+    top = Element("", {}, Position(1, 1))
     path = [top]
 
-    def here() -> Place:
-        return Place(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)
+    def here() -> Position:
+        return Position(parser.CurrentLineNumber, parser.CurrentColumnNumber + 1)
 
     def start(name: str, attributes: dict[str, str]) -> None:
         if len(path) > MAX_DEPTH:
@@ -98,7 +98,7 @@ def read_elements(data: bytes) -> Element:
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
-        place = Place(error.lineno, error.offset + 1)
+        place = Position(error.lineno, error.offset + 1)
         fail(place, f"this is not XML ({expat.ErrorString(error.code)})")
     except (ValueError, LookupError) as error:
         if isinstance(error, ModelFileError):
