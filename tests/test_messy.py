@@ -374,7 +374,7 @@ def test_mistakes_at_prediction_are_told(fitted):
         fitted.predict(GOOD.drop(columns="a"))
     with pytest.raises(DataError, match="unseen in fit: 'z'"):
         fitted.predict(GOOD.assign(z=1))
-    with pytest.raises(DataError, match="Column 'b' held numbers or booleans"):
+    with pytest.raises(DataError, match="Column 'b' holds numbers or booleans"):
         fitted.predict(GOOD.assign(b="yes"))
     with pytest.raises(DataError, match=r"to_frame\(\)\.T"):
         fitted.predict(GOOD.iloc[0])
@@ -441,7 +441,7 @@ def test_codes_kept_as_text_may_come_back_as_whole_floats(n):
         clf.predict_proba(pa.table({"code": floats["code"].to_numpy()})), expected
     )
     for bad in (1.5, np.inf, 2.0**60):
-        with pytest.raises(DataError, match="'code' held text in training and is of the type doub"):
+        with pytest.raises(DataError, match="'code' holds text in the model and has the type doub"):
             clf.predict(pd.DataFrame({"code": [bad, *floats["code"]]}))
 
 

@@ -230,9 +230,9 @@ def test_lossless_conversions_between_fit_and_predict(n):
     assert codebook.encode(pa.table({**same, "i": [3.0] * n}))[0, 0] == 1
     assert codebook.encode(pa.table({**same, "i": [3.5] * n}))[0, 0] == 2
     assert codebook.encode(pa.table({**same, "b": [2] * n}))[3, 0] == 2
-    with pytest.raises(DataError, match="'n' held numbers or booleans in training"):
+    with pytest.raises(DataError, match="'n' holds numbers or booleans in the model"):
         codebook.encode(pa.table({**same, "n": ["many"] * n}))
-    with pytest.raises(DataError, match="'t' held text in training"):
+    with pytest.raises(DataError, match="'t' holds text in the model"):
         codebook.encode(pa.table({**same, "t": [3.5] * n}))
 
 
@@ -427,7 +427,7 @@ def test_dates_are_no_numbers_if_training_had_numbers(n):
     codebook, _ = learn_codebook(X, [0] * 10 + [1] * 10, context=FitContext())
     days = pd.Series([pd.Timestamp("2020-01-01")] * n)
     for name in X:
-        with pytest.raises(DataError, match=f"'{name}' held numbers or booleans in training"):
+        with pytest.raises(DataError, match=f"'{name}' holds numbers or booleans in the model"):
             codebook.encode(X.head(n).assign(**{name: days}))
 
 
@@ -464,7 +464,7 @@ def test_dates_of_a_csv_file_are_those_of_the_training_table(tmp_path):
     codebook, rows = learn(X, [0] * 20 + [1] * 20)
     X.to_csv(tmp_path / "rows.csv", index=False)
     assert np.array_equal(codebook.encode(tmp_path / "rows.csv"), rows.gather().codes)
-    with pytest.raises(DataError, match="'day' held dates or times in training and is of the type"):
+    with pytest.raises(DataError, match="'day' holds dates or times in the model and has the type"):
         codebook.encode(X.assign(day=X["day"].dt.strftime("%d.%m.%Y")))
 
 
@@ -529,7 +529,7 @@ def test_instants_and_spans_of_numpy_are_no_numbers(cell, n, features):
     rows = [[i % 3] for i in range(30)]
     codebook, _ = learn(rows, labels_for(30), categorical_features=features)
     for table in ([[cell]] * n, np.array([[cell]] * n + [[None]], dtype=object)[:n]):
-        with pytest.raises(DataError, match="'x0' held numbers or booleans in training"):
+        with pytest.raises(DataError, match="'x0' holds numbers or booleans in the model"):
             codebook.encode(table)
 
 
@@ -550,5 +550,5 @@ def test_whole_numbers_past_the_range_of_floats_are_infinite(cell, features):
 def test_floats_are_not_looked_up_among_texts_with_a_decimal_point():
     codebook, _ = learn([["1.0"], ["2.0"], ["3.0"]] * 40, labels_for(120))
     assert codebook.columns[0].family == "text"
-    with pytest.raises(DataError, match="held text in training"):
+    with pytest.raises(DataError, match="holds text in the model"):
         codebook.encode(pd.DataFrame({"x0": [1.0, 2.0, 3.0, 1.0, 2.0]}))

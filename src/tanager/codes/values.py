@@ -226,7 +226,7 @@ def _parse(array: pa.Array, name: str) -> pa.Array:
             return texts.cast(pa.float64())
     except pa.ArrowInvalid as error:
         raise DataError(
-            f"Column {name!r} held numbers or booleans in training and holds text now: "
+            f"Column {name!r} holds numbers or booleans in the model and text here: "
             f"{abridged(str(error), 200)}. "
             "Name the texts that mean missing, convert the column back, or fit again.",
             parameter="na_values",
@@ -252,8 +252,8 @@ def _cast(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
 
 def _type_error(name: str, wanted: str, given: str) -> DataError:
     return DataError(
-        f"Column {name!r} held {wanted} in training and is of the type {given} now. "
-        f"Convert it back, {'write dates as 2026-03-01, ' if 'date' in wanted else ''}"
+        f"Column {name!r} holds {wanted} in the model and has the type {given} here. "
+        f"Convert it, {'write dates as 2026-03-01, ' if 'date' in wanted else ''}"
         "or fit again."
     )
 
