@@ -41,6 +41,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "serving": (),
     },
     "quality": {
+        "ablation": ("--data", DATA),
         "adjusted_information": ("--data", DATA),
         "arena": ("--data", DATA, "--run", "arena.jsonl"),
         "class_weight": ("--data", DATA),

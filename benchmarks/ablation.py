@@ -1,0 +1,108 @@
+"""What ideas of the default bring: its log-loss without each of them, on development tables.
+
+    python -m benchmarks.ablation [--data FOLDER] [--rows N] [--write]
+
+Every development table of the arena is learned from twice, each time from two thirds of it and
+at most N rows, as the default is and with one thing changed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from benchmarks.arena import FLOOR, developed_on, entries, folds
+from benchmarks.measuring import ROOT, markdown, publish
+from tanager import BayesNetClassifier
+from tanager.loglinear import fit_scores
+from tanager.parameters.layered import members, part
+
+MANY_ROWS = 1_500  # from which on a table has many
+
+
+@contextmanager
+def constant(room: Any, name: str, value: Any) -> Iterator[None]:
+    """Change a constant of a file."""
+    with patch.object(room, name, value):
+        yield
+
+
+def alike(*given: Any, adapt: bool, **options: Any) -> Any:  # noqa: ARG001
+    """Fit scores with one strength for all families of a layer."""
+    return fit_scores(*given, adapt=False, **options)
+
+
+Change = Callable[[], Any]
+CHANGES: dict[str, Change] = {
+    "as it is": partial(constant, part, "SLANTS", part.SLANTS),
+    "one strength per layer, not one per family": partial(constant, members, "fit_scores", alike),
+    "no curves along slants": partial(constant, part, "SLANTS", ()),
+    "slants of 1:1 alone": partial(constant, part, "SLANTS", part.SLANTS[:2]),
+}
+
+
+def measure(change: Change, train: Any, y: Any, test: Any, truth: Any) -> tuple[float, float]:
+    """Return log-loss and CPU seconds of one fit."""
+    with change():
+        start = time.process_time()
+        clf = BayesNetClassifier(n_jobs=1, random_state=0).fit(train, y)
+        seconds = time.process_time() - start
+    probability = np.full((len(truth), int(truth.max()) + 1 + int(y.max())), FLOOR)
+    probability[:, clf.classes_] = clf.predict_proba(test)
+    said = np.maximum(probability[np.arange(len(truth)), truth], FLOOR)
+    return -float(np.log(said).mean()), seconds
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
+    parser.add_argument("--rows", type=int, default=3_000)
+    options = parser.parse_known_args()[0]
+    warnings.simplefilter("ignore")
+    known = [one for one in entries(options.data) if not one.arena and developed_on(one.name)]
+    losses = np.zeros((len(CHANGES), len(known)))
+    seconds, n_rows = np.zeros_like(losses), np.zeros(len(known), np.int64)
+    for at, entry in enumerate(known):
+        features, labels = entry.load(options.data)
+        for train, test in list(folds(labels))[:2]:
+            train = train[: options.rows]
+            n_rows[at] = len(train)
+            given = features.take(train), labels[train], features.take(test), labels[test]
+            for number, change in enumerate(CHANGES.values()):
+                loss, took = measure(change, *given)
+                losses[number, at] += loss / 2
+                seconds[number, at] += took / 2
+        print(entry.name, losses[:, at].round(4), flush=True)
+    many = n_rows >= MANY_ROWS
+    table = []
+    for number, name in enumerate(CHANGES):
+        cells = [name]
+        for chosen in (~many, many):
+            ratio = np.maximum(losses[number], 1e-4) / np.maximum(losses[0], 1e-4)
+            told = ratio[chosen]
+            mean = np.exp(np.log(told).mean())
+            cells.append(f"×{mean:.3f} ({(told < 1).sum()}–{(told > 1).sum()})")
+        cells.append(f"{seconds[number].sum() / seconds[0].sum():.2f}")
+        table.append(cells)
+    head = ["default", f"{(~many).sum()} tables", f"{many.sum()} tables", "CPU time"]
+    text = TEXT.format(rows=options.rows, many=MANY_ROWS)
+    publish("ablation", "What ideas bring", text + "\n\n" + markdown(head, table[1:]))
+
+
+TEXT = """Log-loss of the default with one thing changed, against the default as it is: ratio of
+geometric means over the [arena](arena.md)'s development tables, mean of two folds, at most {rows:,}
+training rows. × above 1: the change makes it worse. In brackets: tables on which the change is
+better, and worse. The first column has tables of fewer than {many:,} training rows; CPU time is
+that of all fits together, as a multiple."""
+
+if __name__ == "__main__":
+    main()
