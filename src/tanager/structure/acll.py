@@ -115,7 +115,7 @@ def sampled_logs(
     if draws.shape != (n_samples, n_classes) or not (draws > 0).all():
         raise ConfigurationError(
             f"The sampler gave draws of shape {draws.shape}, smallest {draws.min(initial=np.inf)}; "
-            f"it must give positive draws of shape {(n_samples, n_classes)}, one row a draw."
+            f"it must give positive draws of shape {(n_samples, n_classes)}, one row per draw."
         )
     a, b = -np.log(draws.sum(axis=1)), np.log(draws).sum(axis=1)
     centred = b - b.mean()

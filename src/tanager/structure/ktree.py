@@ -29,9 +29,9 @@ class KTree(StructureLearner):
     r"""A k-tree in which each feature gets the parents it interacts with.
 
     Each feature has up to `max_parents` parents, which are joined among
-    themselves. An additive model, one score a value and class, is fitted
-    without each fold; the rows of the fold then tell, for every pair of
-    features, what a table of the pair would gain on the model's residuals. The
+    themselves. An additive model, with one score per value and class, is fitted
+    without each fold; the fold's rows then show how much a table of each pair of
+    features would gain on the model's residuals. The
     tree is grown from the heaviest pair, feature by feature, each at the clique
     with which it has most weight. The weight is the gain and, to a smaller part,
     the conditional information :math:`I(X_i; X_j \mid Y)` of a TAN, less what chance
