@@ -36,6 +36,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "growth": (),
         "large_default": (),
         "model_page": (),
+        "questions": (),
         "rows_and_time": (),
         "scale": ("learners",),
         "serving": (),
