@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import uuid
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,7 @@ from tanager.evaluation.statistics import geometric_mean_ratio, wilcoxon, win_dr
 from tanager.structure import KDB, TAN
 
 MOST, ROUNDS = 10_000, 1
-STRUCTURES = {"TAN": TAN, "kDB-2": lambda adjusted: KDB(k=2, adjusted=adjusted)}
+STRUCTURES = {"TAN": partial(TAN, root="information"), "kDB-2": partial(KDB, 2)}
 
 
 def losses(table: pa.Table, y: np.ndarray, n_classes: int) -> dict[tuple[str, bool], float]:

@@ -31,7 +31,7 @@ CLASSIFIERS = {
     "logistic regression": "logistic-regression@binned",
     "XGBoost": "xgboost@binned",
     "HistGradientBoosting": "hist-gradient-boosting@codes",
-    "skdb, HDP": "skdb/hdp",
+    "skdb, HDP": "skdb(smoothing='back-off')/hdp",
     "TAN, HDP": "tan/hdp",
     "NB": "naive/m-estimate(m=1)",
     "TAN": "tan/m-estimate(m=1)",

@@ -145,7 +145,7 @@ def _inference_study() -> Study:
 
 def _forest_study() -> Study:
     uses = {
-        "SkDB-HDP": "skdb/hdp",
+        "SkDB-HDP": "skdb(smoothing='back-off')/hdp",
         "TAN-HDP": "tan/hdp",
         "SkDB-m": "skdb(smoothing='m-estimate')/m-estimate",
         "TAN-m": "tan/m-estimate",
@@ -173,15 +173,15 @@ def _forest_study() -> Study:
 
 def _selection_study() -> Study:
     uses = {
-        "back-off": "skdb/hdp",
-        "m-estimate": "skdb(smoothing='m-estimate')/hdp",
+        "back-off": "skdb(smoothing='back-off')/hdp",
+        "m-estimate": "skdb/hdp",
         "kDB-5": "kdb(k=5)/hdp",
         "kDB-2": "kdb(k=2)/hdp",
         "TAN": "tan/hdp",
     }
     return Study(
         "What selective kDB is scored by",
-        "HDP tables throughout; selective kDB chosen under back-off smoothing (the default) or "
+        "HDP tables throughout; selective kDB chosen under back-off smoothing or "
         "under m-estimates (as published), and structures without selection.",
         uses,
         tuple(("back-off", other) for other in uses if other != "back-off"),

@@ -118,7 +118,7 @@ def pgmpy_tan(X: np.ndarray, y: np.ndarray) -> Any:
 PEERS: dict[str, Callable[..., Any]] = {
     OURS: tanager("tan", "laplace"),
     "Tanager, TAN, HDP": tanager("tan", "hdp"),
-    "Tanager, selective kDB, HDP": tanager("skdb", "hdp"),
+    "Tanager, selective kDB, HDP": tanager("skdb(smoothing='back-off')", "hdp"),
     "scikit-learn, CategoricalNB": scikit_learn,
     "scikit-bayes, AODE": scikit_bayes,
     "pyAgrum, TAN": pyagrum_tan,

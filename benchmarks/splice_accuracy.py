@@ -84,7 +84,7 @@ print(json.dumps(found | dict(predict_cpu=time.process_time() - cpu)))
 """
 
 MODELS = {
-    "SkDB-HDP": ("skdb(max_k=5)", "hdp"),
+    "SkDB-HDP": ("skdb(max_k=5, smoothing='back-off')", "hdp"),
     "SkDB-m": ("skdb(max_k=5, smoothing='m-estimate')", "m-estimate"),
     "default": ("auto", "layered"),
     "XGBoost": None,

@@ -153,10 +153,11 @@ equally good, not equal.
   and lets two equal rows fall into different folds, as independent rows should. So for learners
   with folds, the default among them, the order of the rows is part of the seed. Folds by content
   would take it out, but need to know all other rows.
-- *Columns in another order.* Where features tie, the name decides and not the column: for the root
-  of a TAN ([measured](tan-root.md)), the order of a kDB, in which all features that say no more
-  than chance tie, and the k-tree of the default. The greedy, the random and the differentiable
-  learner draw or prefer by column.
+- *Columns in another order.* Where features tie, the name decides and not the column: for the order
+  of an adjusted kDB, in which all features that say no more than chance tie, and the k-tree of the
+  default. A TAN is rooted at the first column, as published ([measured](tan-root.md)); the one in
+  the table, like that of `structure="auto"`, at the most informative feature. The greedy, the
+  random and the differentiable learner draw or prefer by column.
 - *Classes renamed.* Classes stand in the order of their names; sums over them are added in it, and
   folds are dealt class by class in it.
 """

@@ -123,7 +123,7 @@ def test_gaps_in_the_top_feature_equal_refitting_without_each_row(score, n_gaps)
     complete = make_rows(1)
     top = complete.domain.names.index(learn(complete, max_k=0)[1]["order"][0])
     rows = with_gaps(complete, top, n_gaps)
-    _, info = learn(rows, max_k=2, score=score)
+    _, info = learn(rows, max_k=2, score=score, smoothing="back-off")
     expected = oracle(rows, info, 2, score, lean=STRENGTH["back-off"])
     np.testing.assert_allclose(info["surface"], expected, rtol=1e-7)
 
@@ -142,7 +142,7 @@ def test_fractional_weights_with_gaps_leave_with_their_row():
     raw = np.random.default_rng(5).exponential(size=30) + 0.1
     weights = exact_weights(raw, raw.sum())
     rows = make_rows(5, n_rows=30, n_classes=3, weights=weights, unknown=True)
-    _, info = learn(rows, max_k=2, score="log-loss")
+    _, info = learn(rows, max_k=2, score="log-loss", smoothing="back-off")
     expected = oracle(rows, info, 2, "log-loss", shares=weights, lean=STRENGTH["back-off"])
     np.testing.assert_allclose(info["surface"], expected, rtol=1e-7)
 

@@ -49,7 +49,7 @@ class BayesNetClassifier(NetworkPredictor):
     structure : str or StructureLearner, default="auto"
         Which features condition which: ``"naive"``, ``"tan"``, ``"kdb"``, ... or
         a learner such as ``KDB(k=2)``. "auto" suits the parameters: ``"ktree"`` for
-        ``"layered"``, else ``"tan(adjusted=True)"``.
+        ``"layered"``, else ``"tan(root='information', adjusted=True)"``.
     parameters : str or ParameterLearner, default="layered"
         The probability tables: ``"layered"``, ``"hdp"``, ``"m-estimate"``,
         ``"discriminative"``, ... or a learner such as ``MEstimate(m=1.0)``.
@@ -143,7 +143,7 @@ class BayesNetClassifier(NetworkPredictor):
     >>> clf = BayesNetClassifier("tan", "m-estimate").fit(X, y)
     >>> clf.predict_proba(X[[0, 70]]).round(2)
     array([[1.  , 0.  , 0.  ],
-           [0.  , 0.03, 0.97]])
+           [0.  , 0.04, 0.96]])
     """
 
     structure: str | StructureLearner = "auto"

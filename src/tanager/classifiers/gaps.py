@@ -103,8 +103,9 @@ def complete_rows(counts: Counts, plan: FitPlan, most_draws: int = MOST_DRAWS) -
         grouped = Counts(group_rows(rows, groups), context)
         draft = replace(plan.inner(), limits=None, prior=None)
         source, within = grouped, tuple(map(_within, counts.values, groups))
+        tree = TAN(root="information", adjusted=True)
         for _ in range(2):
-            structure = TAN(adjusted=True).learn(source, draft).within(grouped.domain, MAX_TABLE)
+            structure = tree.learn(source, draft).within(grouped.domain, MAX_TABLE)
             tables, _, em = expect_and_maximise(
                 HDP(), structure, grouped, draft, DRAFT_ROUNDS, DRAFT_TOL
             )

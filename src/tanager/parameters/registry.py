@@ -43,7 +43,7 @@ def resolve_pair(structure: Any, parameters: Any) -> tuple[StructureLearner, Par
     """Return both learners; the structure "auto" is the one that suits the parameters.
 
     >>> resolve_pair("auto", "hdp")
-    (TAN(adjusted=True), HDP())
+    (TAN(adjusted=True, root='information'), HDP())
     >>> resolve_pair("auto", "layered")
     (KTree(), Layered())
     """
@@ -52,5 +52,6 @@ def resolve_pair(structure: Any, parameters: Any) -> tuple[StructureLearner, Par
 
     learner = resolve_parameters(parameters)
     if isinstance(structure, str) and structure.strip() == "auto":
-        structure = "ktree" if isinstance(learner, GroupedLearner) else "tan(adjusted=True)"
+        tree = "tan(root='information', adjusted=True)"
+        structure = "ktree" if isinstance(learner, GroupedLearner) else tree
     return resolve_structure(structure), learner

@@ -61,7 +61,7 @@ def plot_beeswarm(
     >>> X, y = load_iris(return_X_y=True, as_frame=True)
     >>> ax = plot_beeswarm(BayesNetClassifier("tan", "m-estimate").fit(X, y), X, target=1)
     >>> [label.get_text() for label in ax.get_yticklabels()][0]
-    'petal width (cm)'
+    'petal length (cm)'
     """
     network = network_of(model)
     added = np.asarray(explain_rows(network, X, target=target, against=against))

@@ -47,12 +47,12 @@ class SelectiveKDB(StructureLearner):
         The loss to make small: the root of the mean squared error of the true
         class's probability, the same over all classes, the error rate, or the
         negative log-probability of the true class.
-    smoothing : {'back-off', 'm-estimate'}
-        How the probabilities in those losses are estimated. 'back-off': each
-        context's leans on the next shorter one's with the weight of 30 rows,
-        a stand-in for the HDP's tables, under which more parents pay.
-        'm-estimate': m = 1, and a context that was never seen answers as the
-        next shorter one; as in the original, for tables of m-estimates.
+    smoothing : {'m-estimate', 'back-off'}
+        How the probabilities in those losses are estimated. 'm-estimate': m = 1, and
+        a context that was never seen answers as the next shorter one, as in the
+        original. 'back-off': each context leans on the next shorter one with the
+        weight of 30 rows, which stands in for HDP tables, under which more parents
+        pay.
     adjusted : bool, default=False
         Rank features and parents by information less what chance alone gives, as in
         `KDB`. By default by the plug-in estimate, as in the papers.
@@ -86,12 +86,12 @@ class SelectiveKDB(StructureLearner):
     >>> dict(clf.structure_.parents)
     {'x0': (), 'x1': ('x0',)}
     >>> clf.info_["structure"]["surface"].round(2).tolist()
-    [[0.55, 0.58, 0.58], [0.55, 0.51, 0.51], [0.55, 0.51, 0.51]]
+    [[0.55, 0.58, 0.58], [0.55, 0.1, 0.1], [0.55, 0.1, 0.1]]
     """
 
     max_k: int = 5
     score: str = "rmse"
-    smoothing: str = "back-off"
+    smoothing: str = "m-estimate"
     _: KW_ONLY
     adjusted: bool = False
 

@@ -33,12 +33,12 @@ class TAN(StructureLearner):
         What an edge is worth: :math:`I(X_i; X_j \mid Y)`, or the explaining-away
         residual :math:`I(X_i; X_j \mid Y) - I(X_i; X_j)`, which favours the
         dependence that the class makes over that which is there anyway.
-    root : {"information", "first"}, default="information"
-        Where the tree is rooted. The papers leave it open: their programs take the
-        first column ("first"); "information" takes the feature with the greatest
+    root : {"first", "information"}, default="first"
+        Where the tree is rooted. The paper leaves it open, and published programs
+        take the first column. "information" takes the feature with the greatest
         :math:`I(X; Y)`, so that column order decides nothing but exact ties. The
-        edges are the same; only their direction depends on the root, and smoothed
-        tables depend on that a little.
+        edges are the same up to ties; only their direction depends on the root, and
+        smoothed tables depend on that a little.
     adjusted : bool, default=False
         Subtract from the information what chance alone gives (`adjusted_cmi`), and
         leave out edges that do no better than chance: choose it where columns have
@@ -50,10 +50,10 @@ class TAN(StructureLearner):
     -----
     One pass over the rows; time :math:`O(N n^2)`, memory the counts of all
     pairs, :math:`O(n^2 v^2 C)`; beyond the memory limit more passes, and the
-    information of all pairs in a temporary file. Information is rounded to ten decimals. Of equal
-    features and edges the one whose features say more about the class wins, then
-    the earlier column (with ``adjusted=True`` the name that comes first); with
-    ``root="first"`` the first column.
+    information of all pairs in a temporary file. Information is rounded to ten decimals. Of
+    equal edges the one to the earlier column wins. With ``root="information"`` it's the one
+    to the feature that tells more about the class, then the earlier column (with
+    ``adjusted=True`` the name that comes first).
 
     References
     ----------
@@ -72,7 +72,7 @@ class TAN(StructureLearner):
     """
 
     score: str = "cmi"
-    root: str = "information"
+    root: str = "first"
     _: KW_ONLY
     adjusted: bool = False
 
@@ -80,7 +80,7 @@ class TAN(StructureLearner):
         """Learn the tree."""
         context = plan.context
         self._choose("score", ("cmi", "ear"))
-        self._choose("root", ("information", "first"))
+        self._choose("root", ("first", "information"))
         adjusted = self.adjusted and self.score == "cmi"
         if self.score == "ear":
             information = counts.score_pairs(ExplainingAway())
