@@ -104,8 +104,8 @@ def main() -> None:
     warnings.simplefilter("ignore", ConvergenceWarning)
     found = traces(arguments.data, arguments.max_rows, arguments.traces)
     parts = [
-        f"{len(found)} tables of up to {arguments.max_rows:,} rows, trained on all rows; L-BFGS-B "
-        "with 5 corrections, no prior; NLL is the negative conditional log-likelihood of the "
+        f"{len(found)} tables of up to {arguments.max_rows:,} rows, trained on all rows; L-BFGS "
+        "with 10 corrections, no prior; NLL is the negative conditional log-likelihood of the "
         "training rows. Win–draw–loss of the weighted form (w) against the direct (d) and the "
         "extended (e), whose gradient goes through the normalisation (equation 14); the authors' "
         "released program leaves that out and does not take the class prior's logarithm. p: "

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.loglinear.cells import Terms
-from tanager.loglinear.optimiser import REMEMBERED, Curvature, Descent, minimise
+from tanager.loglinear.optimiser import Curvature, Descent, minimise
 from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
@@ -307,27 +307,17 @@ def _descend(
         curvature = start.curvature
         start = start.free
     first = ((centre if start is None else start) / scale).ravel()
-    if terms.steps is None:
-        found = minimise(
-            objective,
-            first,
-            **settings._asdict(),
-            # A step that is safe for one table is too long for the sum of many.
-            first_step=1.0 / (1.0 + len(terms.families)) ** 0.5,
-            curvature=None if curvature is None else curvature.under(precision, scale),
-        )
-    else:
+    steps = terms.steps
+    found = minimise(
+        objective,
+        first,
+        **settings._asdict(),
+        # A step that is safe for one table is too long for the sum of many.
+        first_step=1.0 / (1.0 + len(terms.families)) ** 0.5,
+        curvature=None if curvature is None else curvature.under(precision, scale),
         # The bounds are zero or infinite, and so are those of scaled parameters.
-        bounds = terms.steps.low.ravel(), terms.steps.high.ravel()
-        found = minimise(
-            objective,
-            first,
-            method="lbfgs",
-            **settings._asdict(),
-            gradient_tol=1e-6,
-            corrections=REMEMBERED,
-            bounds=bounds,
-        )
+        bounds=None if steps is None else (steps.low.ravel(), steps.high.ravel()),
+    )
     free = found.at.reshape(shape) * scale
     kept = None if found.curvature is None else ScaledCurvature(found.curvature, precision, scale)
     return Fit(free, found.value, found.iterations, found.evaluations, found.converged, kept)

@@ -1,30 +1,35 @@
 """The one optimiser, `minimise`, and the search for a prior's strength by held-out rows.
 
 Every value of an objective is a pass over rows. By default `minimise` runs a limited-memory BFGS
-of our own, which goes on from the curvature that an earlier descent found and does little around
-each evaluation. SciPy's L-BFGS-B is there for bounds, and as the reference whose traces, like
-those of conjugate gradients, gradient descent and stochastic gradient descent, the papers report.
+that keeps to bounds, goes on from the curvature that an earlier descent found, and does little
+around each evaluation. Conjugate gradients, gradient descent and stochastic gradient descent,
+whose traces the papers report, are other directions of the same loop.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tanager import native
 from tanager.numerics import Floats
 
 Function = Callable[[Floats], tuple[float, Floats]]  # from a vector to value and gradient
+Bounds = tuple[Floats, Floats]  # least and greatest values, each (n,)
 
 METHODS = ("lbfgs", "cg", "gradient", "sgd")
 REMEMBERED = 10  # steps, and the changes of the gradient along them
 ENOUGH = 1e-4  # of the improvement that the gradient promises
-MOST_TRIES = 20  # of shorter steps
+MOST_TRIES = 20  # of other lengths of a step
 SMALL_ROUNDS = 5  # of stochastic descent, each at half the rate
+TINY = 1e-300
 ROUNDING = 1e-12  # of the value: improvements below it are lost in sums over rows
+SMALL, NONE_BETTER = "relative improvement of at most tol", "no step is better"
+TOO_LONG = "max_iter iterations"
 
 
 class Curvature(NamedTuple):
@@ -53,154 +58,267 @@ def minimise(
     *,
     max_iter: int,
     tol: float,
-    method: str | None = None,
-    first_step: float = 1.0,
+    method: str = "lbfgs",
+    first_step: float | None = 1.0,
     curvature: Curvature | None = None,
-    gradient_tol: float = 0.0,
-    corrections: int = 5,
-    bounds: tuple[Floats, Floats] | None = None,
+    bounds: Bounds | None = None,
+    sharp: float | None = None,
     batches: Sequence[Function] = (),
     report: Callable[[float], None] = lambda _: None,
 ) -> Descent:
     """Minimise a function of a vector, (n,).
 
     tol: stops where an iteration improves the value by less than this times the larger of it and
-        one (and, by default, the gradient promises no more of the next).
-    method: {None, "lbfgs", "cg", "gradient", "sgd"}; none for our own limited-memory BFGS, whose
-        steps are shortened by a parabola where the value does not fall as promised; SciPy's
-        L-BFGS-B or nonlinear conjugate gradients; steps along the gradient, of all rows or of one
-        batch after the other.
-    first_step, curvature: with None: the length of the first step, in units of the gradient; or
-        what is known of the second derivatives, with which the first step is as good as the last of
-        a descent.
-    gradient_tol, corrections, bounds: with "lbfgs": the largest component of the gradient at which
-        it stops, the number of steps it remembers, and least and greatest values.
+        one (and, with "lbfgs", the gradient promises no more of the next).
+    method: {"lbfgs", "cg", "gradient", "sgd"}; limited-memory BFGS, nonlinear conjugate gradients,
+        or steps along the gradient, of all rows or of one batch after the other.
+    first_step, curvature: with "lbfgs": the length of the first step, in units of the gradient
+        (None: of length one); or what is known of the second derivatives,
+        with which the first step is as good as the last of a descent.
+    bounds: with "lbfgs": least and greatest values, which hold for `start`, too.
+    sharp: the share of the slope that a step may leave at its end, else it's made longer; None for
+        any. Scaled parameters don't need it.
     batches: with "sgd": the objective's parts, which sum to it; an iteration goes through all.
-    report: with a named method: told the value after each iteration.
+    report: told the value after each iteration.
 
-    Nocedal (1980), DOI 10.1090/S0025-5718-1980-0572855-7: limited-memory BFGS. Byrd, Lu, Nocedal
-    and Zhu (1995), DOI 10.1137/0916069: L-BFGS-B. Polak and Ribière (1969): conjugate gradients.
+    Steps are shortened by a parabola where the value does not fall as promised. Within bounds,
+    parameters at a bound that the next step would cross rest, and steps are bent back to the
+    bounds.
+
+    Nocedal (1980), DOI 10.1090/S0025-5718-1980-0572855-7: limited-memory BFGS. Bertsekas (1982),
+    DOI 10.1137/0320018: projected Newton steps. Polak and Ribière (1969): conjugate gradients.
 
     >>> found = minimise(lambda x: (float(x @ x), 2 * x), np.ones(3), max_iter=9, tol=0.0)
     >>> found.at.round(6).tolist(), found.converged
     ([0.0, 0.0, 0.0], True)
     """
-    if method == "gradient":
-        return _follow_gradient(objective, start, max_iter, tol, report)
     if method == "sgd":
         return _follow_batches(objective, batches, start, max_iter, tol, report)
-    if method is not None:
-        options: dict[str, Any] = {"maxiter": max_iter, "gtol": gradient_tol}
-        if method == "lbfgs":
-            options |= {"maxcor": corrections, "ftol": tol, "maxfun": 20 * max_iter + 20}
-        return _minimise_by_scipy(objective, start, tol, method, options, bounds, report)
     at = start
     value, gradient = objective(at)
-    memory = _Memory(at.size, curvature)
+    rule: _Memory | _Conjugate | _Steepest
+    if method == "lbfgs":
+        rule = _Memory(at.size, curvature, first_step, bounds)
+    else:
+        rule = {"cg": _Conjugate, "gradient": _Steepest}[method]()
     del curvature  # large, and copied
     evaluations = 1
 
-    def stopped(iterations: int, converged: bool) -> Descent:
-        return Descent(at, value, iterations, evaluations, converged, "", memory.curvature())
+    def stopped(iterations: int, converged: bool, reason: str) -> Descent:
+        known = rule.curvature() if isinstance(rule, _Memory) else None
+        return Descent(at, value, iterations, evaluations, converged, reason, known)
 
     def is_small(promised: float) -> bool:
         return isfinite(value) and promised <= max(tol, ROUNDING) * max(abs(value), 1.0)
 
     for iteration in range(max_iter):
-        direction = memory.direction(gradient)
-        if memory.n_known == 0:
-            direction *= first_step
+        direction, length = rule.direction(at, gradient)
         slope = float(np.dot(gradient, direction))
         if not slope < 0.0:
-            return stopped(iteration, is_small(abs(slope)))
-        length, found = 1.0, None
+            return stopped(iteration, is_small(abs(slope)), NONE_BETTER)
+        found, search = None, _Search(value, slope)
         for _ in range(MOST_TRIES):
             there = at + length * direction
+            promised = length * slope
+            if bounds is not None:
+                there = np.clip(there, *bounds)
+                promised = float(np.dot(gradient, there - at))
             new_value, new_gradient = objective(there)
             evaluations += 1
-            if new_value <= value + ENOUGH * length * slope:
-                found = there
-                break
-            # The parabola through the value and slope here and the value there.
-            bend = new_value - value - length * slope
-            lowest = -slope * length / (2.0 * bend) if isfinite(bend) else 0.0
-            length *= min(max(lowest, 0.1), 0.5)
+            new_slope = float(np.dot(new_gradient, direction)) if sharp else 0.0
+            if new_value <= value + ENOUGH * promised:
+                if found is None or new_value < found[1]:
+                    found = there, new_value, new_gradient, length
+                if sharp is None or abs(new_slope) <= -sharp * slope:
+                    break
+            if sharp and isfinite(new_value):
+                length = search.next(_Place(length, new_value, new_slope))
+            else:
+                # The parabola through the value and slope here and the value there.
+                bend = new_value - value - promised
+                lowest = -promised / (2.0 * bend) if isfinite(bend) else 0.0
+                length *= min(max(lowest, 0.1), 0.5)
         if found is None:
             # At the minimum no step is better, as far as floats can tell; anywhere else, value
             # and gradient contradict each other.
-            return stopped(iteration, is_small(-slope))
-        memory.add(found - at, new_gradient - gradient)
-        gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
-        at, value, gradient = found, new_value, new_gradient
-        # A short step may gain little where the gradient still promises more.
-        if gained <= tol * size and is_small(memory.promise(gradient)):
-            return stopped(iteration + 1, True)
-    return stopped(max_iter, False)
-
-
-def _minimise_by_scipy(
-    objective: Function,
-    start: Floats,
-    tol: float,
-    method: str,
-    options: dict[str, Any],
-    bounds: tuple[Floats, Floats] | None,
-    report: Callable[[float], None],
-) -> Descent:
-    """Run L-BFGS-B, or conjugate gradients with its rule for stopping."""
-    from scipy.optimize import Bounds, minimize
-
-    values: list[float] = []
-
-    def after(intermediate_result: Any) -> None:
-        values.append(float(intermediate_result.fun))
-        report(values[-1])
-        # L-BFGS-B has this rule of its own.
-        if method == "cg" and len(values) > 1:
-            gained, size = values[-2] - values[-1], max(*map(abs, values[-2:]), 1.0)
-            if gained <= tol * size:
-                raise StopIteration
-
-    found: Any = minimize(
-        objective,
-        start,
-        jac=True,
-        method={"lbfgs": "L-BFGS-B", "cg": "CG"}[method],
-        bounds=None if bounds is None else Bounds(*bounds),
-        callback=after,
-        options=options,
-    )
-    # A line search that finds nothing lower stops at a minimum to machine precision.
-    converged = bool(found.status != 1)
-    at, value = np.asarray(found.x, np.float64), float(found.fun)
-    return Descent(at, value, int(found.nit), int(found.nfev), converged, str(found.message))
-
-
-def _follow_gradient(
-    objective: Function, start: Floats, max_iter: int, tol: float, report: Callable[[float], None]
-) -> Descent:
-    """Step along the gradient, twice as far as the last time, halved until the value falls."""
-    at, (value, gradient) = start, objective(start)
-    length, evaluations = 1.0 / max(float(np.abs(gradient).max(initial=0.0)), 1.0), 1
-    for iteration in range(max_iter):
-        steepness = float(np.dot(gradient, gradient))
-        for _ in range(MOST_TRIES):
-            there = at - length * gradient
-            new_value, new_gradient = objective(there)
-            evaluations += 1
-            if new_value <= value - ENOUGH * length * steepness:
-                break
-            length *= 0.5
-        else:
-            return Descent(at, value, iteration, evaluations, True, "no step is better")
+            return stopped(iteration, is_small(-slope), NONE_BETTER)
+        there, new_value, new_gradient, length = found
+        rule.add(there - at, new_gradient - gradient, length)
         gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
         at, value, gradient = there, new_value, new_gradient
         report(value)
-        length *= 2.0
-        if gained <= tol * size:
-            reason = "relative improvement of at most tol"
-            return Descent(at, value, iteration + 1, evaluations, True, reason)
-    return Descent(at, value, max_iter, evaluations, False, "max_iter iterations")
+        # A short step may gain little where the gradient still promises more.
+        if gained <= tol * size and is_small(rule.promise(at, gradient)):
+            return stopped(iteration + 1, True, SMALL)
+    return stopped(max_iter, False, TOO_LONG)
+
+
+class _Place(NamedTuple):
+    """A place along a direction."""
+
+    length: float
+    value: float
+    slope: float
+
+
+class _Search:
+    """The line search of Moré and Thuente (1994), DOI 10.1145/192115.192132, section 4."""
+
+    def __init__(self, value: float, slope: float) -> None:
+        self._best = self._other = _Place(0.0, value, slope)  # the lowest, and beyond the minimum
+        self._enclosed = False  # whether the minimum lies between them
+
+    def next(self, tried: _Place) -> float:
+        """Return the length to try next."""
+        best, enclosed = self._best, self._enclosed
+        gap, (steep, slope) = tried.length - best.length, (best.slope, tried.slope)
+        # The minimum of the cubic through both, and that of a parabola.
+        bend = 3.0 * (best.value - tried.value) / gap + steep + slope
+        root = np.copysign(max(bend * bend - steep * slope, 0.0) ** 0.5, gap)
+        cubic = tried.length - gap * (slope + root - bend) / (slope - steep + 2.0 * root)
+        if tried.value > best.value:
+            self._other, self._enclosed = tried, True
+            rise = (best.value - tried.value) / gap + steep
+            parabola = best.length + 0.5 * gap * steep / rise
+            near = abs(cubic - best.length) < abs(parabola - best.length)
+            return cubic if near else 0.5 * (cubic + parabola)
+        turned = slope * steep < 0.0
+        end = self._other.length if enclosed else tried.length + 4.0 * gap
+        if turned:
+            self._other, self._enclosed = best, True
+        self._best = tried
+        if not turned and abs(slope) >= abs(steep):
+            return 0.5 * (tried.length + end) if enclosed else end
+        straight = tried.length - gap * slope / (slope - steep)
+        if not turned and (cubic - tried.length) * gap <= 0.0:
+            cubic = end
+        choose = min if enclosed and not turned else max
+        found = choose(cubic, straight, key=lambda length: abs(length - tried.length))
+        if enclosed and not turned:
+            end = tried.length + 0.66 * (end - tried.length)
+        if turned:
+            return found
+        return min(found, end) if end > tried.length else max(found, end)
+
+
+class _Steepest:
+    """Along the gradient, twice as far as the last time."""
+
+    def __init__(self) -> None:
+        self._length = 0.0
+
+    def direction(self, _at: Floats, gradient: Floats) -> tuple[Floats, float]:
+        """Return the next step's direction, and the length to try first."""
+        steepest = 1.0 / max(float(np.abs(gradient).max(initial=0.0)), 1.0)
+        return -gradient, 2.0 * self._length or steepest
+
+    def add(self, _step: Floats, _change: Floats, length: float) -> None:
+        """Remember a step."""
+        self._length = length
+
+    def promise(self, _at: Floats, _gradient: Floats) -> float:
+        """Return what the next step would gain if the function were a parabola: unknown."""
+        return 0.0
+
+
+class _Conjugate(_Steepest):
+    """Along the gradient, as far as it's new, and the direction before."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._last = self._before = np.zeros(0)  # direction and gradient
+        self._slope = 0.0
+
+    def direction(self, at: Floats, gradient: Floats) -> tuple[Floats, float]:
+        """Return the next step's direction, and the length to try first."""
+        ahead, length = super().direction(at, gradient)
+        if self._before.size:
+            before = max(float(np.dot(self._before, self._before)), TINY)
+            new = float(np.dot(gradient, gradient - self._before))
+            turned = ahead + max(new / before, 0.0) * self._last
+            if float(np.dot(turned, gradient)) < 0.0:
+                ahead = turned
+        slope = float(np.dot(ahead, gradient))
+        if self._slope and slope < 0.0:  # the first-order change is taken for that of last time
+            length = self._length * self._slope / slope
+        self._last, self._before, self._slope = ahead, gradient, slope
+        return ahead, length
+
+
+class _Memory:
+    """Limited-memory BFGS: the last steps and changes of the gradient, in rows used in turn."""
+
+    def __init__(
+        self,
+        size: int,
+        curvature: Curvature | None,
+        first_step: float | None,
+        bounds: Bounds | None,
+    ) -> None:
+        self._steps, self._changes = np.zeros((2, REMEMBERED, size))
+        self._products = np.zeros(REMEMBERED)
+        self.n_known, self._newest = 0, -1
+        self._first_step, self._bounds = first_step, bounds
+        if curvature is not None:
+            for step, change in zip(*curvature, strict=True):
+                self.add(step, change)
+
+    def direction(self, at: Floats, gradient: Floats) -> tuple[Floats, float]:
+        """Return the step of limited-memory BFGS, and its length."""
+        if self._bounds is None:
+            return self._descend(gradient), 1.0
+        low, high = self._bounds
+        free = ~(((at <= low) & (gradient > 0)) | ((at >= high) & (gradient < 0)))
+        plain, held = gradient * free, ~free
+        while True:
+            out = self._descend(gradient * ~held, ~held)
+            crossing = ((at <= low) & (out < 0)) | ((at >= high) & (out > 0))
+            if not crossing.any():
+                break
+            held |= crossing
+        # Where all that would move crosses a bound, the gradient itself does not.
+        return (-plain if held.all() else out), 1.0
+
+    def _descend(self, gradient: Floats, free: NDArray[np.bool_] | None = None) -> Floats:
+        """Return the step by what is known of all parameters, or of those that are free."""
+        out = np.empty(gradient.size)
+        if free is None or free.all():
+            known = self._steps, self._changes, self._products, self.n_known, self._newest
+        else:
+            steps, changes = (part * free for part in self.curvature())
+            products = np.einsum("ij,ij->i", steps, changes)
+            good = products > ROUNDING * np.einsum("ij,ij->i", changes, changes)
+            n = int(good.sum())
+            known = steps[good], changes[good], products[good], n, n - 1
+        native.descend(*known, gradient, out)
+        if known[3] == 0:
+            size = max(float(np.dot(gradient, gradient)) ** 0.5, TINY)
+            out *= 1.0 / size if self._first_step is None else self._first_step
+        return out
+
+    def promise(self, at: Floats, gradient: Floats) -> float:
+        """Return what the next step would gain if the function were a parabola."""
+        if not self.n_known:
+            return 0.0
+        return -0.5 * float(np.dot(gradient, self.direction(at, gradient)[0]))
+
+    def add(self, step: Floats, change: Floats, _length: float = 1.0) -> None:
+        """Remember a step."""
+        self._newest = at = (self._newest + 1) % REMEMBERED
+        self._steps[at], self._changes[at] = step, change
+        self._products[at] = np.dot(step, change)
+        self.n_known = min(self.n_known + 1, REMEMBERED)
+        if not self._products[at] > 0.0:
+            self.n_known = 0  # rounding has hidden the curvature: begin anew
+
+    def curvature(self) -> Curvature:
+        """Return what is known, the oldest first."""
+        first = self._newest - self.n_known + 1
+        if first >= 0:
+            rows = slice(first, self._newest + 1)
+            return Curvature(self._steps[rows], self._changes[rows])
+        order = np.arange(first, self._newest + 1) % REMEMBERED
+        return Curvature(self._steps[order], self._changes[order])
 
 
 def _follow_batches(
@@ -230,7 +348,7 @@ def _follow_batches(
                 break
             rate, growth = 0.5 * rate, 1.0
         else:
-            return Descent(at, value, iteration, rounds, True, "no round is better")
+            return Descent(at, value, iteration, rounds, True, NONE_BETTER)
         gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
         at, value = there, new_value
         report(value)
@@ -240,50 +358,8 @@ def _follow_batches(
             continue
         rate, n_small = 0.5 * rate, n_small + 1
         if n_small == SMALL_ROUNDS:
-            reason = "relative improvement of at most tol"
-            return Descent(at, value, iteration + 1, rounds, True, reason)
-    return Descent(at, value, max_iter, rounds, False, "max_iter iterations")
-
-
-class _Memory:
-    """The last steps and changes of the gradient, in rows that are used in turn."""
-
-    def __init__(self, size: int, curvature: Curvature | None) -> None:
-        self._steps, self._changes = np.zeros((2, REMEMBERED, size))
-        self._products = np.zeros(REMEMBERED)
-        self.n_known, self._newest = 0, -1
-        if curvature is not None:
-            for step, change in zip(*curvature, strict=True):
-                self.add(step, change)
-
-    def direction(self, gradient: Floats) -> Floats:
-        """Return the step of limited-memory BFGS."""
-        out = np.empty(gradient.size)
-        known = self._steps, self._changes, self._products, self.n_known, self._newest
-        native.descend(*known, gradient, out)
-        return out
-
-    def promise(self, gradient: Floats) -> float:
-        """Return what the next step would gain if the function were a parabola."""
-        return -0.5 * float(np.dot(gradient, self.direction(gradient))) if self.n_known else 0.0
-
-    def add(self, step: Floats, change: Floats) -> None:
-        """Remember a step."""
-        self._newest = at = (self._newest + 1) % REMEMBERED
-        self._steps[at], self._changes[at] = step, change
-        self._products[at] = np.dot(step, change)
-        self.n_known = min(self.n_known + 1, REMEMBERED)
-        if not self._products[at] > 0.0:
-            self.n_known = 0  # rounding has hidden the curvature: begin anew
-
-    def curvature(self) -> Curvature:
-        """Return what is known, the oldest first."""
-        first = self._newest - self.n_known + 1
-        if first >= 0:
-            rows = slice(first, self._newest + 1)
-            return Curvature(self._steps[rows], self._changes[rows])
-        order = np.arange(first, self._newest + 1) % REMEMBERED
-        return Curvature(self._steps[order], self._changes[order])
+            return Descent(at, value, iteration + 1, rounds, True, SMALL)
+    return Descent(at, value, max_iter, rounds, False, TOO_LONG)
 
 
 def solve_linear(

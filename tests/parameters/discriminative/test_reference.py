@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tanager.codes import Domain, Rows
+from tanager.loglinear import optimiser
 from tanager.parameters import Discriminative
 from tanager.structure import Structure
 from tests.parameters.discriminative.problems import Plain, learn
@@ -38,7 +39,8 @@ def structure_of(rows, parents):
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("init", INITS)
 @pytest.mark.parametrize("name", ["car", "nursery", "mushroom"])
-def test_first_iterations(shared, name, init, form):
+def test_first_iterations(shared, name, init, form, monkeypatch):
+    monkeypatch.setattr(optimiser, "REMEMBERED", 5)  # as in the authors' program
     reference, rows = load(shared, name)
     for found in reference["structures"].values():
         learner = Discriminative(FORMS[form], init=INITS[init], base=Plain(), tol=0.0, max_iter=10)

@@ -84,7 +84,7 @@ class Discriminative(ParameterLearner):
         same value under the longest prefix of the parents with which it was seen, the
         generative tables' estimate, or nothing. Levels 1 to 3 share weights and don't need it.
     optimiser : {"lbfgs", "cg", "gradient", "sgd"}
-        L-BFGS-B, conjugate gradients, gradient descent (which some papers stop at
+        L-BFGS, conjugate gradients, gradient descent (which some papers stop at
         ``max_iter=20``), or stochastic gradient descent: an iteration goes through the rows in
         50 batches.
     max_iter : int

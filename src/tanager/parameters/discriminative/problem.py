@@ -41,6 +41,9 @@ if TYPE_CHECKING:
 FoldTables = Ints  # (n_folds,): the set of tables each fold reads, -1 for none
 
 ROUGH_ITERATIONS, ROUGH_TOL = 200, 1e-7
+LEFT = 0.3  # of tol, as the least improvement: those that would follow add up to more than one
+# The share of the slope that a step may leave: without scales, first steps may be far too short.
+SHARP = {"lbfgs": 0.9, "cg": 0.1, "gradient": None, "sgd": None}
 FOLDS_KEY = 6_001  # names the random stream of the folds
 MAX_FOLDS = 255  # a row's fold is one byte
 MOST_BATCHES = 50  # of stochastic gradient descent
@@ -248,7 +251,9 @@ class Problem:
             self.start(form) if start is None else start,
             method=self.options.optimiser,
             max_iter=max_iter,
-            tol=tol,
+            tol=LEFT * tol,
+            first_step=None,
+            sharp=SHARP[self.options.optimiser],
             batches=[
                 self.objective(form, tables, strengths, batch)
                 for batch in range(self.n_batches if self.n_batches > 1 else 0)

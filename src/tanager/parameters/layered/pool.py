@@ -80,11 +80,9 @@ def fit_shares(held_out: HeldOut) -> Floats:
     shares = minimise(
         objective,
         equal,
-        method="lbfgs",
         max_iter=1_000,
         tol=1e7 * np.finfo(float).eps,
-        gradient_tol=1e-5,
-        corrections=10,
+        first_step=None,
         bounds=(np.zeros(n_members), np.full(n_members, np.inf)),
     ).at
     if held_out.loss(shares)[0] <= held_out.loss(0.0 * shares)[0]:
