@@ -14,7 +14,10 @@ from tanager.classifiers.fitting import RUN_PARAMETERS
 from tanager.classifiers.priors import network_prior
 from tanager.errors import ModelFileError
 from tanager.network.files import read_model, write_model
+from tanager.network.general import network_of_variables
+from tanager.network.readers import open_network
 from tanager.options import MAX_DEPTH, dump_option, load_option, make_object
+from tanager.structure import Fixed
 
 SHORT = 16  # entries of a list that is kept
 
@@ -149,10 +152,6 @@ def read_network(
     >>> clf.predict_proba([{"wet": "yes"}]).round(3)
     array([[0.333, 0.667]])
     """
-    from tanager.network.general import network_of_variables
-    from tanager.network.readers import open_network
-    from tanager.structure import Fixed
-
     variables, notes = open_network(path, format)
     network = network_of_variables(variables, target, hidden=hidden, notes=notes)
     parents = {name: list(above) for name, above in network.structure.parents.items()}
@@ -173,8 +172,6 @@ def _check_info(info: Any) -> dict[str, Any]:
 def _restore(
     header: Mapping[str, Any], parents: Mapping[str, tuple[str, ...]]
 ) -> BayesNetClassifier:
-    from tanager.structure import Fixed
-
     stored = header.get("estimator")
     if stored is None:
         return BayesNetClassifier(Fixed(dict(parents)))

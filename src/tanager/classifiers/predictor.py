@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tanager.classifiers.fitting import KeptCounts
+from tanager.classifiers.info import Info
 from tanager.classifiers.prediction import as_table, check_fitted, lazy_for_dask, predict_log_joint
 from tanager.codes import Chunk, encode_rows
 from tanager.codes.targets import as_labels
@@ -23,6 +25,7 @@ from tanager.network import Explanation, Network, NetworkInformation, explain_ro
 from tanager.network.decisions import Decides
 from tanager.network.drift import Drift, measure_drift
 from tanager.network.explanation import explain_rows
+from tanager.network.html import estimator_html
 from tanager.network.propagation import require_probabilities
 from tanager.network.uncertainty import (
     Calibration,
@@ -34,10 +37,6 @@ from tanager.numerics import Floats, log_sum_exp
 from tanager.parameters import log_posterior, posterior
 from tanager.sources.datasets import is_dask_frame
 from tanager.structure import Structure
-
-if TYPE_CHECKING:
-    from tanager.classifiers.fitting import KeptCounts
-    from tanager.classifiers.info import Info
 
 
 class NetworkPredictor(Classifier, Decides):
@@ -387,8 +386,6 @@ class NetworkPredictor(Classifier, Decides):
         return information / total if total > 0 else information
 
     def _repr_html_(self) -> str:
-        from tanager.network.html import estimator_html
-
         return estimator_html(self)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:

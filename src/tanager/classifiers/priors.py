@@ -26,6 +26,8 @@ from tanager.parameters import (
     TablePrior,
     Tables,
 )
+from tanager.parameters.discriminative import Discriminative
+from tanager.parameters.discriminative.problem import resolve_base
 from tanager.structure import Constraints, Structure
 
 MOST_VALUES = 256  # of an ordered feature
@@ -166,9 +168,6 @@ def read_prior(prior: Any, codebook: Codebook) -> PriorCounts | None:
 
 def reads_prior_counts(learner: ParameterLearner) -> bool:
     """Return whether a prior reaches a learner as counts: its own, or those its ridge is around."""
-    from tanager.parameters.discriminative import Discriminative
-    from tanager.parameters.discriminative.problem import resolve_base
-
     if not isinstance(learner, Discriminative):
         return isinstance(learner, CountLearner)
     drawn = learner.form == "weighted" or learner.towards == "generative"

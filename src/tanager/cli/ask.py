@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import asdict
+from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -23,13 +24,12 @@ from tanager.cli.options import (
 )
 from tanager.cli.output import check_ending, open_output
 from tanager.cli.safety import check_output
+from tanager.codes import Column, NumericColumn
 from tanager.errors import ConfigurationError, DataError, listed, nearest
-
-if TYPE_CHECKING:
-    from tanager.codes import Column
-    from tanager.network import Answer, Change, Network
-    from tanager.network.explanation import Explanation
-    from tanager.sources import Source
+from tanager.network import Answer, Change, Interval, Network, OneOf
+from tanager.network.evidence import class_name
+from tanager.network.explanation import SPOKEN_FOR, Explanation, explain_row
+from tanager.sources import Source
 
 SHOWN = 40  # combinations that are printed
 BAR_WIDTH = 24
@@ -78,9 +78,6 @@ def ask(
         sensitivity: For targets NAME=VALUE: how sensitive their probability is to each table entry
             and piece of evidence.
     """
-    from tanager.network import Network
-    from tanager.network.evidence import class_name
-
     network = Network.load(model)
     evidence = read_given(network, given or [])
     if (next_ is not None) + (best is not None) + sensitivity > 1:
@@ -147,8 +144,6 @@ def sample(
     """
     check_ending(output)
     check_output(output, [model], force=force)
-    from tanager.network import Network
-
     network = Network.load(model)
     table = network.sample(rows, read_given(network, given or []), seed)
     with open_output(output) as write:
@@ -158,8 +153,6 @@ def sample(
 
 def read_given(network: Network, given: list[str]) -> dict[str, Any]:
     """Return the evidence that options spell: see `Given`."""
-    from tanager.network.evidence import class_name
-
     columns = {column.name: column for column in network.codebook.columns}
     columns[class_name(network)] = network.codebook.target
     evidence: dict[str, Any] = {}
@@ -180,9 +173,6 @@ def read_given(network: Network, given: list[str]) -> dict[str, Any]:
 
 def _read_value(column: Column, value: str, given: str) -> Any:
     """Return one value, one of several, or an interval."""
-    from tanager.codes import NumericColumn
-    from tanager.network import Interval, OneOf
-
     if value in ("", "missing"):
         return None
     if isinstance(column, NumericColumn):
@@ -220,8 +210,6 @@ def _number(column: Any, text: str, given: str) -> Any:
 
 
 def _print_answer(answer: Answer) -> None:
-    from itertools import product
-
     out = console()
     pairs = list(zip(product(*answer.values), answer.probabilities.ravel().tolist(), strict=True))
     top = max((p for _, p in pairs), default=1.0) or 1.0
@@ -278,9 +266,6 @@ def explain(
     """
     inputs: list[str | Path] = [model, *data]
     check_output(output, inputs, force=force)
-    from tanager.network import Network
-    from tanager.network.explanation import explain_row
-
     network = Network.load(model)
     labels = network.codebook.classes.tolist()
     named = {"target": (target, "--class"), "against": (against, "--against")}
@@ -345,8 +330,6 @@ def _read_row(network: Network, source: Source, row: int) -> Any:
 
 def print_explanation(explanation: Explanation, most: int = 20) -> None:
     """Print the waterfall of log-odds from prior to posterior."""
-    from tanager.network.explanation import SPOKEN_FOR
-
     out = console()
     odds = [
         (f"{label}", float(p))

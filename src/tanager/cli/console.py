@@ -9,12 +9,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tanager.escaping import STEERING, visible
+from tanager.progress import Progress, RichProgress
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
-
-    from tanager.progress import Progress
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -71,8 +70,6 @@ def print_json(content: Any) -> None:
 @contextmanager
 def watching() -> Iterator[Progress]:
     """Give progress bars where a person watches, silence otherwise."""
-    from tanager.progress import Progress, RichProgress
-
     if not sys.stderr.isatty():
         yield Progress()
         return

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as pacsv
+from numpy.typing import NDArray
+
+from tanager.classifiers import BayesNetClassifier
 from tanager.cli.console import console, plain_table
-
-if TYPE_CHECKING:
-    import numpy as np
-    import pyarrow as pa
-    from numpy.typing import NDArray
+from tanager.evaluation.metrics import log_loss, rmse_true_class, zero_one_loss
+from tanager.network.explanation import explain_row
 
 # Columns of the gamma telescope's table, as its authors name them.
 MAGIC = (
@@ -37,11 +40,6 @@ def demo() -> None:
     TANAGER_KEEL names a folder that has it, else a table that comes with
     scikit-learn.
     """
-    import numpy as np
-
-    from tanager.classifiers import BayesNetClassifier
-    from tanager.network.explanation import explain_row
-
     example = load_example()
     rng = np.random.default_rng(SEED)
     order = rng.permutation(example.table.num_rows)
@@ -76,10 +74,7 @@ def _print_scores(
     seconds: float,
 ) -> None:
     """Print the held-out losses beside scikit-learn's naive Bayes on the same bins."""
-    import numpy as np
     from sklearn.naive_bayes import CategoricalNB
-
-    from tanager.evaluation.metrics import log_loss, rmse_true_class, zero_one_loss
 
     codebook = estimator.network_.codebook
     bins = [codebook.encode(example.table.take(rows)).T for rows in (train, test)]
@@ -106,10 +101,6 @@ def _print_scores(
 
 def load_example() -> Example:
     """Return the MAGIC telescope's table where KEEL's tables are, else breast cancer."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.csv as pacsv
-
     folder = os.environ.get("TANAGER_KEEL")
     found = next(Path(folder).rglob("raw/magic.dat"), None) if folder else None
     if found is not None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
 from tanager.cli.console import console, human_size, plain, plain_table, print_json, watching
 from tanager.cli.options import Data, Force, Json, Model, TableOptions, Threads
 from tanager.cli.safety import check_output
-
-if TYPE_CHECKING:
-    from tanager.network.drift import Drift
+from tanager.engines import LocalEngine
+from tanager.network import Network
+from tanager.network.drift import Drift, measure_drift
 
 LOOK = 3  # the exit code where something should be looked at
 SHOWN = 20  # tests that are printed
@@ -42,10 +41,6 @@ def drift(
         least: Smallest effect to report, 0 to 1.
         alpha: Significance level: the probability of a false alarm when nothing changed.
     """
-    from tanager.engines import LocalEngine
-    from tanager.network import Network
-    from tanager.network.drift import measure_drift
-
     if output is not None:
         from tanager.report.rendering import check_ending
 

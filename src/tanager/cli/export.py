@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
+from tanager.atomic import replacing
+from tanager.classifiers import read_network, save
 from tanager.cli.console import human_size, print_json
 from tanager.cli.options import Force, Json, Model, Texts, read_costs_file
 from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError
+from tanager.network import Network
+from tanager.network.exports.recipe import expected_columns
 from tanager.plugins import load_plugin, plugin_names
-
-if TYPE_CHECKING:
-    from tanager.network import Network
 
 
 class _Format(NamedTuple):
@@ -114,8 +115,6 @@ def export(
     kind, options = _choose(output, format_), special.given()
     check_output(output, [model], force=force)
     _check_options(kind, options)
-    from tanager.network import Network
-
     network = Network.load(model)
     if special.costs is not None:
         options["costs"] = read_costs_file(network, special.costs)[0]
@@ -127,14 +126,10 @@ def export(
     )
     if kind == "onnx":
         written = written.SerializeToString()
-    from tanager.atomic import replacing
-
     with replacing(output) as part:
         part.write_bytes(written.encode("utf-8") if isinstance(written, str) else written)
     print(f"{output}: {human_size(output.stat().st_size)}")
     if kind in _SCORERS:
-        from tanager.network.exports.recipe import expected_columns
-
         reads_text = kind == "sql" and special.dialect != "case"
         for expected, names in expected_columns(network, reads_text=reads_text).items():
             print(f"  {expected}: {', '.join(names)}")
@@ -209,8 +204,6 @@ def import_network(
         format_: Overrides the extension: bif, xmlbif, xdsl or net.
     """
     check_output(output, [network], force=force)
-    from tanager.classifiers import read_network, save
-
     estimator = read_network(network, target=target, hidden=hidden or (), format=format_)
     save(estimator, output)
     n_bytes = output.stat().st_size

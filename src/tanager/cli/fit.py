@@ -7,10 +7,13 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+from tanager.classifiers import BayesNetClassifier, save
+from tanager.classifiers.files import plain_parameters
+from tanager.classifiers.priors import parse_signs
 from tanager.cli.console import console, human_size, plain, plain_table, print_json
 from tanager.cli.options import (
     ColumnOptions,
@@ -27,10 +30,11 @@ from tanager.cli.options import (
     read_bins,
 )
 from tanager.cli.safety import check_output
+from tanager.codes.asked import as_date_styles, parse_orders, read_dates
+from tanager.codes.audit import ColumnSheet, describe_columns
 from tanager.errors import ConfigurationError, EngineError, listed
-
-if TYPE_CHECKING:
-    from tanager.codes.audit import ColumnSheet
+from tanager.parameters.registry import resolve_pair
+from tanager.structure import Constraints
 
 CONNECT_SECONDS = 30  # to a scheduler
 
@@ -50,9 +54,6 @@ def audit(
     Options:
         target (-t): The column to predict; it isn't audited.
     """
-    from tanager.codes.asked import as_date_styles, read_dates
-    from tanager.codes.audit import describe_columns
-
     table = reading.open(data)
     if target is not None and target not in table.names:
         raise ConfigurationError(
@@ -156,13 +157,6 @@ def fit(
             "--jobs sets the threads of --engine local; a cluster has its own workers. Leave out "
             "--jobs."
         )
-    from tanager.classifiers import BayesNetClassifier, save
-    from tanager.classifiers.files import plain_parameters
-    from tanager.classifiers.priors import parse_signs
-    from tanager.codes.asked import parse_orders
-    from tanager.parameters.registry import resolve_pair
-    from tanager.structure import Constraints
-
     start = time.perf_counter()
     resolve_pair(learning.structure, learning.parameters)  # before any row is read
     cluster, named = open_engine(engine, scheduler), columns.categorical

@@ -5,10 +5,11 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from tanager.classifiers.info import tell_findings
 from tanager.cli.options import (
     AUDIT_REMEDY,
     ColumnOptions,
@@ -24,9 +25,10 @@ from tanager.cli.options import (
 from tanager.cli.safety import check_output, refuse_input
 from tanager.cli.tables import live_progress
 from tanager.errors import ColumnWarning, ConfigurationError, DataError
-
-if TYPE_CHECKING:
-    from tanager.evaluation import Contender, Experiment, Results
+from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment, Results
+from tanager.evaluation.runs import RunFile
+from tanager.sources.formats import save_stdin
+from tanager.sources.text import TextStyle
 
 REMEDY = (
     "To treat a column as categorical, pass --categorical COLUMN. For all findings, run "
@@ -72,14 +74,9 @@ class LaboratoryOptions(ColumnOptions, TableOptions):
         self, paths: list[Path], target: str, contenders: list[Contender], name: str
     ) -> Experiment:
         """Return the experiment that the options describe; the path ``-`` is standard input."""
-        from tanager.evaluation import CrossValidation, Dataset, Experiment
-        from tanager.sources.text import TextStyle
-
         datasets = []
         for path in paths:
             if str(path) == "-":
-                from tanager.sources.formats import save_stdin
-
                 path, called = save_stdin(), "standard input"
             else:
                 called = Path(path.stem).stem if path.suffix in PACKED else path.stem
@@ -139,8 +136,6 @@ def compare(
     if from_file and run is None:
         run = Path(f"{sources[0].stem}.run.jsonl")
     _check_outputs(sources, run, options.output, html, force=options.force)
-    from tanager.evaluation import Contender, Experiment
-
     if from_file:
         strange = given_flags(context, *SAID_BY_FILE)
         if len(sources) > 1 or strange:
@@ -197,8 +192,6 @@ def evaluate(
         target (-t): The column to predict.
     """
     _check_outputs([source], options.run, options.output, None, force=options.force)
-    from tanager.evaluation import Contender
-
     use = f"{learning.structure}/{learning.parameters}"
     given: dict[str, Any] = {}  # only what differs from the usual is part of a cell's identity
     if learning.missing != "value":
@@ -244,16 +237,12 @@ def _check_outputs(
 
         load_matplotlib()  # what the page needs is missed before the work, not after it
     if run is not None and run.exists():  # it is added to, and a foreign file refused
-        from tanager.evaluation.runs import RunFile
-
         refuse_input(run, inputs, "--run")
         RunFile(run).check()
 
 
 def _note_columns(experiment: Experiment, remedy: str) -> None:
     """Say once what every fit of the experiment does about the columns."""
-    from tanager.classifiers.info import tell_findings
-
     experiment.check()
     for dataset in experiment.datasets:
         text = tell_findings(dataset.findings(), remedy)

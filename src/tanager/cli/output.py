@@ -14,11 +14,14 @@ from pathlib import Path, PurePath
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
 
 from tanager.atomic import replacing, replacing_folder
 from tanager.errors import ConfigurationError
 from tanager.escaping import inert, visible
 from tanager.sources import Fragment, Source
+from tanager.sources.remote import exists, upload, without_credentials
 from tanager.sources.source import FragmentSource, MappedFragment
 
 Write = Callable[[pa.RecordBatch], None]
@@ -47,8 +50,6 @@ def open_output(path: Path | str | None) -> Iterator[Write]:
     """
     check_ending(path)
     if isinstance(path, str):
-        from tanager.sources.remote import upload
-
         # Without a name, so that nothing is left of it whatever happens.
         with tempfile.TemporaryFile(prefix="tanager-") as nameless:
             with _TableWriter(nameless, _WRITERS[ending(path)]) as table:
@@ -98,14 +99,10 @@ class _TableWriter:
 
 
 def _csv(file: Any, schema: pa.Schema) -> Any:
-    import pyarrow.csv as pacsv
-
     return pacsv.CSVWriter(file, schema, write_options=pacsv.WriteOptions(quoting_style="needed"))
 
 
 def _parquet(file: Any, schema: pa.Schema) -> Any:
-    import pyarrow.parquet as pq
-
     # Probabilities are all different: a dictionary of them only costs time.
     codes = [field.name for field in schema if not pa.types.is_floating(field.type)]
     writer = pq.ParquetWriter(file, schema, use_dictionary=codes, compression="lz4")
@@ -166,8 +163,6 @@ def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
 def check_folder(output: Path | str) -> None:
     """Refuse a folder that has something in it, or that has no place."""
     if isinstance(output, str):
-        from tanager.sources.remote import exists, without_credentials
-
         if exists(output):
             raise ConfigurationError(
                 f"--output {without_credentials(output)} already exists. Name a new folder, or "

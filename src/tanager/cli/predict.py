@@ -7,8 +7,13 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tanager.classifiers.prediction import UnseenColumns, score_table
 from tanager.cli.console import console, plain, plain_table, print_json, watching
 from tanager.cli.options import (
     Data,
@@ -21,16 +26,19 @@ from tanager.cli.options import (
     read_costs_file,
 )
 from tanager.cli.safety import check_output
+from tanager.codes import MatchedTable
+from tanager.engines import LocalEngine
 from tanager.errors import ConfigurationError, DataError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from tanager.classifiers.prediction import UnseenColumns
-    from tanager.codes import MatchedTable
-    from tanager.evaluation.sheet import Sheet
-    from tanager.network import Costs, Network
-    from tanager.sources import Source
+from tanager.evaluation.metrics import METRICS
+from tanager.evaluation.sheet import Sheet, make_sheet
+from tanager.network import Costs, Network
+from tanager.network.files import read_model
+from tanager.network.own_rows import labelled_codes, own_rows
+from tanager.network.uncertainty import PredictionSets, check_share, interval_of_codes
+from tanager.parameters import posterior
+from tanager.sources import Source
+from tanager.sources.plain import plain_array
+from tanager.sources.remote import is_url, local_path, without_credentials
 
 MOST_CLASSES = 12  # up to which the confusion matrix is printed
 
@@ -111,10 +119,7 @@ def _write_answers(
     costs: str | None = None,
 ) -> None:
     """Write what the model says of each row: its class, or its decision under costs."""
-    from tanager.classifiers.prediction import UnseenColumns
     from tanager.cli.output import check_ending, check_folder, ending, write_rows
-    from tanager.network import Network
-    from tanager.sources.remote import without_credentials
 
     output, as_json = writing.output, writing.as_json
     place = _place(output)
@@ -176,8 +181,6 @@ class Sureness(NamedTuple):
 
     def names(self, network: Network) -> list[str]:
         """Return the columns that this adds; refuse what isn't allowed."""
-        from tanager.network.uncertainty import check_share
-
         if self.per_class and self.coverage is None:
             raise ConfigurationError("--per-class is for prediction sets: give --set too.")
         shares = {"interval": self.interval, "set": self.coverage, "abstain": self.abstain}
@@ -190,10 +193,6 @@ class Sureness(NamedTuple):
 
     def columns(self, network: Network, codes: Any, chances: Any) -> list[pa.Array]:
         """Return these columns for some rows."""
-        import pyarrow as pa
-
-        from tanager.network.uncertainty import PredictionSets, interval_of_codes
-
         out = []
         if self.interval is not None:
             found = interval_of_codes(network, codes, self.interval)
@@ -206,8 +205,6 @@ class Sureness(NamedTuple):
 
 def _place(output: str | None) -> Path | str | None:
     """Return where the rows go: a path, or a URL as text; None is the terminal."""
-    from tanager.sources.remote import is_url, local_path
-
     if output is None or output == "-":
         return None
     return (local_path(output) or output) if is_url(output) else Path(output)
@@ -223,15 +220,6 @@ def _answers(
     sure: Sureness,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the kept columns and, as `names` has them, label and probabilities, or decisions."""
-    import numpy as np
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    from tanager.classifiers.prediction import score_table
-    from tanager.engines import LocalEngine
-    from tanager.parameters import posterior
-    from tanager.sources.plain import plain_array
-
     labels = network.codebook.target.values
     for batch in score_table(network, table, LocalEngine(jobs), unseen):
         arrays = [] if batch.rows.kept is None else list(batch.rows.kept.columns)
@@ -278,8 +266,6 @@ def match_input(
     ignore_extra: bool,
 ) -> MatchedTable:
     """Match the input's columns to the model's features."""
-    from tanager.codes import MatchedTable
-
     return MatchedTable.of(
         network.codebook,
         source,
@@ -308,10 +294,6 @@ def score(
     Options:
         target (-t): The column of true classes. [default: the model's target]
     """
-    from tanager.evaluation.sheet import make_sheet
-    from tanager.network.files import read_model
-    from tanager.network.own_rows import labelled_codes, own_rows
-
     network, facts = read_model(model)
     column = target if target is not None else network.codebook.target.name
     table = reading.open(data)
@@ -342,12 +324,6 @@ def score(
 
 def _predict(network: Network, table: MatchedTable, jobs: int) -> tuple[Any, Any]:
     """Return the probabilities and the class codes of all rows."""
-    import numpy as np
-
-    from tanager.classifiers.prediction import UnseenColumns, score_table
-    from tanager.engines import LocalEngine
-    from tanager.parameters import posterior
-
     parts, labels, unseen = [], [], UnseenColumns(network)
     with watching() as progress:
         progress.start("score", table.source.n_rows)
@@ -363,8 +339,6 @@ def _predict(network: Network, table: MatchedTable, jobs: int) -> tuple[Any, Any
 
 
 def _print_sheet(sheet: Sheet) -> None:
-    from tanager.evaluation.metrics import METRICS
-
     out = console()
     rows = "1 row" if sheet.n_rows == 1 else f"{sheet.n_rows:,} rows"
     lines = plain_table("", rows, "baseline: class frequencies")

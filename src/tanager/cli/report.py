@@ -20,6 +20,8 @@ from tanager.cli.options import (
 )
 from tanager.cli.safety import check_output
 from tanager.errors import ConfigurationError
+from tanager.evaluation import Results
+from tanager.network import Network
 
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -49,8 +51,6 @@ def draw(
         )
     _check_ending(output)
     check_output(output, [model], force=force)
-    from tanager.network import Network
-
     network = Network.load(model)
     if table is None:
         from tanager.report import plot_network
@@ -147,7 +147,6 @@ def report(
             raise ConfigurationError(
                 f"{', '.join(strange)} needs DATA. Pass the rows too, or leave these options out."
             )
-        from tanager.network import Network
         from tanager.report import write_report
 
         network, table = Network.load(subject), reading.open(data) if data else None
@@ -190,7 +189,6 @@ def _write_comparison(run: Path, html: Path, strange: list[str]) -> None:
                 f"{run} is neither a model file nor the run file of a comparison. Models are "
                 "written by tanager fit, run files by tanager compare --run."
             )
-    from tanager.evaluation import Results
     from tanager.report import write_comparison
 
     write_comparison(Results.read(run), html)

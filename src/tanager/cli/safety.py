@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tanager.errors import ConfigurationError
+from tanager.sources.files import is_table_file
+from tanager.sources.remote import exists, without_credentials
 
 
 def check_output(
@@ -30,8 +32,6 @@ def check_output(
         )
     shown = str(output)
     if isinstance(output, str):
-        from tanager.sources.remote import exists, without_credentials
-
         shown = without_credentials(output)
         if output in map(str, inputs):
             raise ConfigurationError(
@@ -66,8 +66,6 @@ def _files(inputs: Iterable[str | Path]) -> Iterator[Path]:
     for given in inputs:
         path = Path(given)
         if path.is_dir():
-            from tanager.sources.files import is_table_file
-
             yield from (p for p in path.rglob("*") if p.is_file() and is_table_file(p))
         elif path.exists():
             yield path

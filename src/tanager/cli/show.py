@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from math import log
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import typer
 
 from tanager.cli.console import console, human_size, plain, plain_table, print_json
 from tanager.cli.options import Json, Model, Texts, given_flags, read_class
+from tanager.codes.groups import join_values
+from tanager.codes.reading import Reading
 from tanager.errors import ConfigurationError
-
-if TYPE_CHECKING:
-    from tanager.codes.reading import Reading
-    from tanager.network import Network
+from tanager.network import Network, NetworkInformation
+from tanager.network.answers import group_labels
+from tanager.network.explanation import SPOKEN_FOR
+from tanager.network.files import read_model
+from tanager.network.information import log_odds, n_probabilities
 
 BAR_WIDTH = 12
 MOST_VALUES = 16  # rows of an effect's curve; neighbours are joined
@@ -37,8 +42,6 @@ def show(
         target (--class): The class of --effect. [default: the last]
         sort: Order of a table's rows: context, parents or center.
     """
-    from tanager.network.files import read_model
-
     if target is not None and not effect:
         raise ConfigurationError("--class needs --effect FEATURE.")
     if given_flags(context, "sort") and not table:
@@ -74,12 +77,7 @@ def show(
 
 
 def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, Any]:
-    import numpy as np
-
     structure, codebook, info = network.structure, network.codebook, header.get("info", {})
-    from tanager.network import NetworkInformation
-    from tanager.network.information import n_probabilities
-
     information = NetworkInformation(network)
     cells = [n_probabilities(table) for table in network.tables.families]
     return {
@@ -186,11 +184,6 @@ def _print_facts(facts: dict[str, Any]) -> None:
 
 def print_structure(network: Network, most: int = 60) -> None:
     """Print each feature with its parents and what they say, the most informative first."""
-    from math import log
-
-    from tanager.network import NetworkInformation
-    from tanager.network.explanation import SPOKEN_FOR
-
     structure, arities = network.structure, network.codebook.domain.arities
     information = NetworkInformation(network)
     bits = information.of_features() / log(2.0)
@@ -239,13 +232,6 @@ class Effect(NamedTuple):
 
 def effect_of(network: Network, feature: str, target: int | None) -> Effect:
     """Return the effect of a feature on a class; on the last where none is named."""
-    import numpy as np
-
-    from tanager.codes.groups import join_values
-    from tanager.network import NetworkInformation
-    from tanager.network.answers import group_labels
-    from tanager.network.information import log_odds
-
     classes = [str(label) for label in network.codebook.classes]
     if len(classes) == 1:
         raise ConfigurationError(

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from tanager.cli.console import console, plain, plain_table, print_json
+from tanager.evaluation import Experiment, Results
+from tanager.evaluation.metrics import DEFAULT_METRICS
+from tanager.evaluation.summary import Summary
 from tanager.progress import Progress, RichProgress
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from tanager.evaluation import Experiment, Results
-    from tanager.evaluation.summary import Summary
 
 # The columns of the first table; every metric is in --details and --json.
 OVERVIEW = ("accuracy", "auc", "f1", "log_loss", "brier_score", "calibration_error")
@@ -98,7 +98,6 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
 
 def _print_overview(out: Console, results: Results) -> None:
     """Print one row per classifier: means, with deviations where there is one table."""
-    from tanager.evaluation.metrics import DEFAULT_METRICS
     from tanager.evaluation.summary import say_pooled, summarize
 
     # Whoever chose metrics sees them all.

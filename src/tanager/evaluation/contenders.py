@@ -11,7 +11,10 @@ from functools import cached_property
 from inspect import signature
 from typing import Any, NamedTuple, NoReturn
 
+from tanager.classifiers import BayesNetClassifier
 from tanager.errors import ConfigurationError
+from tanager.parameters import GroupedLearner
+from tanager.parameters.registry import resolve_pair
 from tanager.registry import parse_call, split_outside
 
 __all__ = ["ALIASES", "Contender"]
@@ -159,8 +162,6 @@ class Contender:
     @property
     def is_ours(self) -> bool:
         """Whether it is a classifier of Tanager's."""
-        from tanager.classifiers import BayesNetClassifier
-
         return self.pair is not None or isinstance(self.use, BayesNetClassifier)
 
     @property
@@ -172,9 +173,6 @@ class Contender:
     @property
     def takes_signs(self) -> bool:
         """Whether classes can be asked to rise or fall along a feature."""
-        from tanager.parameters import GroupedLearner
-        from tanager.parameters.registry import resolve_pair
-
         if not self.is_ours:
             return False
         sides = self.pair or (self.use.structure, self.use.parameters)
@@ -251,9 +249,6 @@ class Contender:
         return Encoded(estimator, encoding, BINS, columns)
 
     def _build_pair(self, bins: str | int, columns: Mapping[str, Any]) -> Any:
-        from tanager.classifiers import BayesNetClassifier
-        from tanager.parameters.registry import resolve_pair
-
         assert self.pair is not None
         options = {"bins": bins, **columns, **self.options}
         return BayesNetClassifier(*resolve_pair(*self.pair), **options)
@@ -279,8 +274,6 @@ def _reads_frames(estimator: Any) -> bool:
     """Whether an estimator prepares columns itself, on its own or inside a search."""
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
-
-    from tanager.classifiers import BayesNetClassifier
 
     kinds = (BayesNetClassifier, ColumnTransformer, Pipeline)
     return any(isinstance(part, kinds) for part in (estimator, *estimator.get_params().values()))

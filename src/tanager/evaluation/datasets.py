@@ -12,6 +12,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
 from numpy.typing import NDArray
 
 from tanager.classifiers.priors import parse_signs
@@ -138,8 +141,6 @@ class Dataset:
 
     def _second(self, classes: Sequence[str]) -> str:
         """Return the second of two classes, as a fit on the target itself would have it."""
-        import pyarrow.types as types
-
         kind = self.open().schema.field(self.target).type
         number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
         return max(classes, key=float) if number else max(classes)
@@ -159,9 +160,6 @@ class Dataset:
 
     def load(self) -> Loaded:
         """Read the table and separate the target."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         table = _read(self.open())
         self._check_columns(table.column_names)
         target = pc.cast(table.column(self.target).combine_chunks(), pa.string())
@@ -209,8 +207,6 @@ class Dataset:
 
 def _read(source: Any) -> Any:
     """Read a whole table into memory, by the same road as `BayesNetClassifier.fit`."""
-    import pyarrow as pa
-
     opened = open_source(source)
     return pa.Table.from_batches(list(opened.batches()), schema=opened.schema)
 
@@ -236,8 +232,6 @@ def _digest(source: Any) -> str:
         path = _existing(source)
         files = [path] if path.is_file() else _files_in(path)
         return _digest_files(tuple((str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files))
-    import pyarrow as pa
-
     sink = pa.BufferOutputStream()
     table = _read(source)
     with pa.ipc.new_stream(sink, table.schema) as writer:

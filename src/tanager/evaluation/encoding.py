@@ -12,9 +12,18 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as types
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
+
+from tanager.codes import learn_codebook
+from tanager.codes.asked import read_dates
+from tanager.codes.audit import audit_columns
+from tanager.engines import FitContext
+from tanager.sources import open_source
 
 __all__ = ["ENCODINGS", "Encoded"]
 
@@ -115,9 +124,6 @@ class _Codes(_Encoder):
     """The codebook's codes as numbers; a value never seen is one code beyond."""
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _Codes:
-        from tanager.codes import learn_codebook
-        from tanager.engines import FitContext
-
         self.codebook, _ = learn_codebook(
             table, y, bins=self.bins, audit=True, context=FitContext(), **self.columns
         )
@@ -159,12 +165,6 @@ class _ColumnReader:
     """Reads a table as its columns are meant: ids left out, numbers and dates in texts read."""
 
     def __init__(self, table: Any, columns: Mapping[str, Any]) -> None:
-        import pyarrow as pa
-
-        from tanager.codes.asked import read_dates
-        from tanager.codes.audit import audit_columns
-        from tanager.sources import open_source
-
         names, ordered = table.column_names, columns.get("ordered", {})
         asked = columns.get("categorical_features", ())
         categorical = set(names if asked == "all" else asked) | set(ordered)
@@ -196,9 +196,6 @@ class _ColumnReader:
 
     def _number(self, table: Any, name: str) -> Floats:
         """Return a column of numbers; a category that has an order is its place in it."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if name == self.constant:
             return np.zeros(len(table))
         if name in self.orders:
@@ -208,16 +205,11 @@ class _ColumnReader:
         return np.asarray(column.to_numpy(zero_copy_only=False), np.float64)
 
     def _codes(self, table: Any, name: str, values: Any) -> NDArray[np.int64]:
-        import pyarrow.compute as pc
-
         codes = pc.index_in(_as_text(self._read(table, name)), values).fill_null(-1)
         return np.asarray(codes.to_numpy(zero_copy_only=False), np.int64)
 
     def _read(self, table: Any, name: str) -> Any:
         """Return a column; dates and times as seconds since 1970."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         column = table.column(name).combine_chunks()
         if name in self.readings:
             column = self.readings[name].read(column, name)
@@ -319,13 +311,8 @@ def _indicators(arities: NDArray[np.int64], dtype: Any, *, sparse: bool) -> Any:
 
 
 def _is_number(kind: Any) -> bool:
-    import pyarrow.types as types
-
     return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def _as_text(column: Any) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     return pc.cast(column, pa.string())

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
+from pyarrow import csv, parquet
 
 from tanager.atomic import replacing
 from tanager.errors import ConfigurationError, DataError
@@ -131,8 +133,6 @@ class Results:
 
     def table(self) -> Any:
         """Return the tidy table (pyarrow): one row for each cell."""
-        import pyarrow as pa
-
         text = ("dataset", "classifier", "status", "error", "version")
         whole = ("round", "fold", "n_train", "n_test")
         kinds = [
@@ -173,12 +173,8 @@ class Results:
             if target.suffix == ".tex":
                 part.write_text(self.to_latex(), encoding="utf-8")
             elif target.suffix == ".csv":
-                from pyarrow import csv
-
                 csv.write_csv(inert(self.table()), part)
             else:
-                from pyarrow import parquet
-
                 parquet.write_table(self.table(), part)
 
     def mean(self, metric: str) -> Scores:

@@ -26,6 +26,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from tanager import __version__
 from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
@@ -176,8 +177,6 @@ class Bench:
 
     def _one_thread(self) -> Any:
         """Limit numerical libraries to one thread; they are looked up when more may be loaded."""
-        from threadpoolctl import ThreadpoolController
-
         if self._threads is None or self._threads[0] != len(self._warm):
             self._threads = (len(self._warm), ThreadpoolController())
         return self._threads[1].limit(limits=1)

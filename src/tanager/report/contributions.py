@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.codes import MatchedTable
 from tanager.codes.columns import NumericColumn
 from tanager.errors import ConfigurationError, nearest
 from tanager.network.explanation import explain_rows
@@ -199,8 +200,6 @@ def _swarm(x: Floats, reach: float) -> Floats:
 
 def _numbers(network: Network, X: Any, feature: int) -> Floats:
     """Return a column's numbers as they are read; NaN where one is missing."""
-    from tanager.codes import MatchedTable
-
     matched = MatchedTable.of(network.codebook, X)
     name = [matched.features[feature]]
     cells = [batch.column(0) for batch in matched.values.batches(name)]

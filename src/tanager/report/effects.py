@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes.columns import CategoricalColumn, NumericColumn
+from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.errors import ConfigurationError
 from tanager.network import NetworkInformation
 from tanager.network.explanation import find_class
@@ -27,8 +27,6 @@ from tanager.report.style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from tanager.codes.columns import Column
 
 Floats = NDArray[np.float64]
 

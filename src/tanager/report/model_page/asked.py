@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,9 +17,6 @@ from tanager.parameters import GroupedTable, Tables
 from tanager.parameters.spread import reaches
 from tanager.parameters.tables import FamilyTable
 from tanager.structure import Structure
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 MAX_CELLS = 200_000  # probabilities of the scorer: about 2.5 MB of text
 LARGE_TEXT = 500_000  # characters of a scorer from which on nine decimals do

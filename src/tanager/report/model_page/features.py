@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes.columns import CategoricalColumn, NumericColumn
+from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
+from tanager.network import Network, NetworkInformation
 from tanager.network.answers import group_labels
 from tanager.report.model_page.rows import pool_neighbours
 
 if TYPE_CHECKING:
-    from tanager.codes.columns import Column
-    from tanager.network import Network, NetworkInformation
     from tanager.report.model_page.rows import PageRows
 
 MAX_CLASSES = 12

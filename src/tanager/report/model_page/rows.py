@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from tanager.codes import MatchedTable
+from tanager.codes import Codes, MatchedTable
 from tanager.codes.hashing import row_hash
 from tanager.errors import ConfigurationError, DataError
+from tanager.network import Network
 from tanager.network.own_rows import CodedRows, count_values, labelled_codes
-from tanager.sources import open_source
-
-if TYPE_CHECKING:
-    from tanager.codes import Codes
-    from tanager.network import Network
-    from tanager.sources import Source
+from tanager.sources import Source, open_source
 
 
 def pool_neighbours(weights: ArrayLike, n_ordered: int, most: int) -> NDArray[np.uint16]:

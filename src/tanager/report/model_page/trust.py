@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager.codes import Column
 from tanager.evaluation.metrics import calibration_error, log_loss, row_losses, zero_one_loss
+from tanager.network import Network
 from tanager.network.answers import group_labels
 from tanager.report.model_page.rows import n_groups, pool_neighbours
 
 if TYPE_CHECKING:
-    from tanager.codes import Column
-    from tanager.network import Network
     from tanager.report.model_page.features import ShownClasses
     from tanager.report.model_page.rows import PageRows
 
