@@ -33,6 +33,7 @@ def page_environment(*packages: str) -> Any:
     environment.filters["fit"] = abridged
     environment.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["p_value"] = p_text
+    environment.filters["plain"] = str  # names: the card escapes what Markdown reads
     return environment
 
 

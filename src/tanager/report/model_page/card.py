@@ -13,14 +13,13 @@ import numpy as np
 
 from tanager import __version__
 from tanager.classifiers.fitting import RUN_PARAMETERS
+from tanager.codes import Codebook
 from tanager.escaping import visible
+from tanager.network import Network
 from tanager.network.information import n_probabilities
-from tanager.report.model_page.words import RIVALS, Ranking
 from tanager.report.rendering import page_environment
 
 if TYPE_CHECKING:
-    from tanager.codes import Codebook
-    from tanager.network import Network
     from tanager.report.model_page.rows import PageRows
 
 # What stages report about themselves, and what stands elsewhere on the page.
@@ -198,59 +197,13 @@ def _inline(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
 
 
-METRICS = {"accuracy": "Accuracy", "log_loss": "Log-loss", "ece": "Calibration error"}
-
-
-def card_markdown(
-    title: str,
-    groups: Sequence[Group],
-    ranking: Ranking,
-    scores: Mapping[str, Any] | None,
-    measured: str,
-    notes: str | None,
-) -> str:
+def card_markdown(**facts: Any) -> str:
     """Return the card: metadata, notes, how to use it, scores, features and facts."""
-    given = scores or {}
     environment = page_environment()
-    environment.filters.update(markdown=_text, json=json.dumps)
-    template = environment.get_template("card.md.j2")
-    text: str = template.render(
-        title=title,
-        groups=groups,
-        ranking=ranking,
-        measured=measured,
-        notes=notes,
-        metrics=METRICS,
-        rivals={name: _numbers(given[who]) for who, name in RIVALS.items() if who in given},
-        metadata=_metadata(title, scores),
-    )
+    environment.autoescape = False
+    environment.filters.update(plain=_text, json=json.dumps)
+    text: str = environment.get_template("card.md.j2").render(**facts)
     return f"{text.strip()}\n"
-
-
-def _metadata(title: str, scores: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the front matter; JSON's texts and lists are YAML's too."""
-    facts: dict[str, Any] = {
-        "library_name": "tanager",
-        "pipeline_tag": "tabular-classification",
-        "tags": ["tabular-classification", "bayesian-network"],
-    }
-    if scores is not None:
-        metrics = [
-            {"type": kind, "name": METRICS[kind], "value": round(value, 6)}
-            for kind, value in _numbers(scores["model"]).items()
-        ]
-        result = {
-            "task": {"type": "tabular-classification"},
-            "dataset": {"type": "tabular", "name": f"{scores['rows']} rows"},
-            "metrics": metrics,
-        }
-        facts["model-index"] = [{"name": title, "results": [result]}]
-    return facts
-
-
-def _numbers(scores: Mapping[str, float]) -> dict[str, float]:
-    errors, loss, calibration = (scores[key] for key in ("errors", "loss", "calibration"))
-    return {"accuracy": 1.0 - errors, "log_loss": loss, "ece": calibration}
 
 
 def _text(text: str) -> str:

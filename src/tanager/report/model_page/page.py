@@ -5,18 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tanager.atomic import write_text
 from tanager.classifiers import load
-from tanager.drawing import DrawingPlan, draw_svg, plan_drawing
+from tanager.drawing import draw_svg, plan_drawing
 from tanager.errors import ConfigurationError
 from tanager.network import Costs, Network, NetworkInformation
 from tanager.network.decisions import read_costs
@@ -25,10 +24,9 @@ from tanager.network.files import read_model
 from tanager.network.graph import network_graph
 from tanager.network.next_question import read_prices
 from tanager.report.model_page.asked import asked_network, interval_tables, scorer_json
-from tanager.report.model_page.card import Group, card_markdown, describe_model, render_notes
+from tanager.report.model_page.card import card_markdown, describe_model, render_notes
 from tanager.report.model_page.features import (
     MAX_DETAILED,
-    ShownClasses,
     counted_bits,
     describe_features,
     short_numbers,
@@ -42,7 +40,6 @@ from tanager.report.model_page.held_out import (
 )
 from tanager.report.model_page.rows import MAX_ROWS, PageRows, read_rows
 from tanager.report.model_page.trust import compare_scores, describe_trust
-from tanager.report.model_page.words import Ranking, how_measured, score_bars
 from tanager.report.rendering import check_ending, render_page
 
 BITS = float(np.log(2.0))  # nats in a bit
@@ -50,32 +47,142 @@ INTERVAL = 0.9  # level of the intervals beside probabilities
 _SCRIPTS = ("dom", "effects", "network", "features", "whatif", "trust", "main")
 
 
-@dataclass(frozen=True, eq=False)
+class Ranking(NamedTuple):
+    """The features by what they say: information in bits, and the loss without each."""
+
+    names: Sequence[str]
+    bits: Sequence[float]
+    order: Sequence[int]
+    losses: Sequence[float | None] | None = None
+    counted: Sequence[tuple[float, float]] | None = None  # in the rows, with standard errors
+
+
 class _Subject:
-    """A model with what was measured of it."""
+    """A model with what was measured of it, as the templates and the scripts read it."""
 
-    model: Any
-    network: Network
-    information: NetworkInformation
-    classes: ShownClasses
-    ranking: Ranking
-    rows: PageRows | None
-    held: Measurement | None
-    scores: dict[str, Any] | None
-    costs: Costs | None = None
-    prices: dict[str, float] = field(default_factory=dict)
+    def __init__(self, model: Any, tell: Callable[[str], None]) -> None:
+        self.model, self.tell = model, tell
+        self.network: Network = getattr(model, "network_", model)
+        if not isinstance(self.network, Network):
+            raise ConfigurationError(
+                "A page needs a fitted BayesNetClassifier, a Network or a model file, not "
+                f"{type(model).__name__}. Fit the classifier first."
+            )
+        self.info = getattr(model, "info_", None) or {}
+        self.information = NetworkInformation(self.network)
+        self.classes = show_classes(self.network)
+        structure = self.network.structure
+        bits = self.information.of_features()[list(structure.selected)] / BITS
+        order = np.argsort(-bits, kind="stable").tolist()
+        self.ranking = Ranking(structure.features, bits.tolist(), order)
+        self.asked = asked_network(self.network, order)
+        self.target = self.network.codebook.target.name or "class"
+        self.rows: PageRows | None = None
+        self.held: Measurement | None = None
+        self.scores: dict[str, Any] | None = None
+        self.trust: dict[str, Any] = {}
+        self.costs: Costs | None = None
+        self.prices: dict[str, float] = {}
 
-    @property
-    def target(self) -> str:
-        return self.network.codebook.target.name or "class"
+    def measure(self, rows: PageRows, folds: int | None, with_refits: bool) -> None:
+        """Measure the model on rows."""
+        network, domain = self.network, self.network.codebook.domain
+        self.tell("predicting")
+        held = predict_held_out(self.model, rows, folds=folds, with_refits=with_refits)
+        self.tell("scores")
+        counted = [
+            counted_bits(rows.value_counts(one, int(domain.arities[one]), domain.n_classes))
+            for one in network.structure.selected
+        ]
+        losses = [held.feature_losses.get(name) for name in network.structure.features]
+        self.ranking = self.ranking._replace(
+            losses=losses if held.feature_losses else None, counted=counted
+        )
+        baselines = baseline_probabilities(network, rows)
+        self.scores = compare_scores(held.probabilities, baselines, rows.labels)
+        self.trust = describe_trust(network, self.classes, rows, held.probabilities)
+        self.trust["known"] = held.known
+        self.rows, self.held = rows, held
 
-    @property
-    def measured(self) -> str:
-        """On which rows the scores stand, in words."""
-        if self.held is None or self.rows is None:
-            return ""
-        rows, edited = self.rows, bool(self.network.history)
-        return how_measured(self.held, len(rows.labels), rows.n_source, edited=edited)
+    def read_costs(self, costs: Any, prices: Mapping[str, float] | float) -> None:
+        """Read what actions and questions cost."""
+        self.costs = read_costs(self.network, costs)
+        pairs = zip(self.network.structure.names, read_prices(self.network, prices), strict=True)
+        self.prices = {name: price for name, price in pairs if price}
+
+    @cached_property
+    def drawings(self) -> list[Any]:
+        """The network whole and, where it has many leaves, before that with leaves folded."""
+        graph = network_graph(self.network, self.information)
+        plans = [plan_drawing(graph), plan_drawing(graph, fold=False)]
+        return plans if plans[0].legend.folded else plans[1:]
+
+    def svg(self, plan: Any) -> str:
+        """Return one of the drawings."""
+        label = "The network, leaves folded" if plan.legend.folded else "The network"
+        return draw_svg(plan, interactive=True, legend=False, label=label)
+
+    @cached_property
+    def features(self) -> list[dict[str, Any]]:
+        """Facts of every feature, those of the most informative in detail."""
+        ranking, given = self.ranking, (self.classes, self.rows, list(self.ranking.order))
+        features = describe_features(self.network, self.information, *given)
+        for at, facts in enumerate(features):
+            facts["bits"] = round(ranking.bits[at], 5)
+            loss = ranking.losses[at] if ranking.losses is not None else None
+            if loss is not None:
+                facts["loss"] = round(loss, 6)
+        return features
+
+    def data(self, loadable_rows: int) -> dict[str, Any]:
+        """Return what the page's scripts read."""
+        network, asked, classes = self.network, self.asked, self.classes
+        place = {name: at for at, name in enumerate(network.structure.features)}
+        rank = {at: i for i, at in enumerate(self.ranking.order)}
+        names = asked.structure.features
+        arities = network.codebook.domain.arities[list(asked.structure.selected)]
+        askable = [i for i in range(len(names)) if arities[i] > 1]  # one value says nothing
+        prior = classes.gather(np.exp(network.log_prior))
+        alone = prior[:-1] if classes.n_hidden else prior  # without what stands for the rest
+        data: dict[str, Any] = {
+            "target": self.target,
+            "classes": list(classes.names),
+            "prior": short_numbers(prior),
+            "positive": 1 if len(classes.places) == 2 else int(alone.argmax()),
+            "features": self.features,
+            "edges": self._edges(),
+            "order": list(self.ranking.order),
+            "asked": sorted(askable, key=lambda i: rank[place[names[i]]]),
+            "rows": self.info.get("codes", {}).get("rows"),
+            "folds": self.held.folds if self.held is not None else 0,
+            "scores": self.scores,
+            "trust": self.trust or None,
+            "prices": self.prices,
+            "intervals": interval_tables(network, INTERVAL) if asked is network else None,
+        }
+        if loadable_rows and self.rows is not None:
+            first = np.argsort(self.rows.index, kind="stable")[:loadable_rows]
+            codes = self.rows.codes[list(asked.structure.selected)][:, first].T
+            labels = self.rows.labels[first].tolist()
+            data["loadable"] = [[y, x] for y, x in zip(labels, codes.tolist(), strict=True)]
+        return data
+
+    def _edges(self) -> list[dict[str, Any]]:
+        structure, held, out = self.network.structure, self.held, []
+        place = {feature: at for at, feature in enumerate(structure.selected)}
+        carried = self.information.of_edges()
+        for at, parents in enumerate(structure.parent_indices):
+            for parent in parents:
+                edge = (structure.names[parent], structure.features[at])
+                facts: dict[str, Any] = {"from": place[parent], "to": at}
+                if edge in carried:
+                    facts["bits"] = round(carried[edge] / BITS, 5)
+                if held is not None and edge in held.edge_losses:
+                    facts["loss"] = round(held.edge_losses[edge], 6)
+                if held is not None and edge in held.edge_folds:
+                    facts["again"] = held.edge_folds[edge]
+                out.append(facts)
+        return out
 
 
 def write_report(
@@ -168,49 +275,57 @@ def render_report(
     progress : callable, optional
         Is told in a few words what is being done.
     """
-    tell = progress or (lambda _: None)
     file = Path(model) if isinstance(model, str | os.PathLike) else None
     estimator = load(file) if file is not None else model
+    _check(loadable_rows, folds, max_rows)
     if X is not None and y is None:
         raise ConfigurationError(
             "X was passed without y. Pass y: the classes, or the name of their column in X."
         )
-    _check_counts(loadable_rows, folds, max_rows)
-    if with_learning_curve and X is None:
-        raise ConfigurationError("A learning curve needs rows to fit on: pass X and y.")
-    if loadable_rows and X is None:
-        raise ConfigurationError("loadable_rows needs rows: pass X and y.")
-    if markdown and (loadable_rows or with_learning_curve or with_refits):
+    named = {
+        "A learning curve": with_learning_curve,
+        "loadable_rows": loadable_rows,
+        "A comparison with refits": with_refits,
+    }
+    asked = [name for name, given in named.items() if given]
+    if asked and X is None:
+        raise ConfigurationError(f"{asked[0]} needs rows: pass X and y.")
+    if asked and markdown:
         raise ConfigurationError(
             "A model card can't contain loadable rows, a learning curve or refits. Write an "
             "HTML page instead (.html)."
         )
-    if with_refits and X is None:
-        raise ConfigurationError("Refits need the training data: pass X and y.")
-    subject = _examine(estimator, X, y, folds, max_rows, tell, with_refits=with_refits)
+    tell = progress or (lambda _: None)
+    subject = _Subject(estimator, tell)
+    if X is not None:
+        subject.measure(read_rows(subject.network, X, y, max_rows=max_rows), folds, with_refits)
     if costs is not None:
-        names, each = subject.network.structure.names, read_prices(subject.network, prices)
-        subject = replace(
-            subject,
-            costs=read_costs(subject.network, costs),
-            prices={name: price for name, price in zip(names, each, strict=True) if price},
-        )
-    rows, held, trust = subject.rows, subject.held, None
-    title = title or f"Predicting {subject.target}"
-    groups = describe_model(estimator, subject.network, rows, _describe_file(file))
+        subject.read_costs(costs, prices)
+    facts: dict[str, Any] = {
+        "title": title or f"Predicting {subject.target}",
+        "groups": describe_model(estimator, subject.network, subject.rows, _describe_file(file)),
+        "page": subject,
+    }
     if markdown:
-        facts = (subject.ranking, subject.scores, subject.measured, notes)
-        return card_markdown(title, groups, *facts)
-    if rows is not None and held is not None:
-        trust = describe_trust(subject.network, subject.classes, rows, held.probabilities)
-        trust["known"] = held.known
-        if with_learning_curve:
-            trust["learning"] = learning_curve(estimator, rows, progress)
+        return card_markdown(notes=notes, **facts)
+    if with_learning_curve and subject.rows is not None:
+        subject.trust["learning"] = learning_curve(estimator, subject.rows, progress)
     tell("page")
-    return _compose(subject, title, groups, notes, trust, loadable_rows)
+    script = "\n".join([scorer_source(), *(page_asset(f"{name}.js") for name in _SCRIPTS)])
+    data = json.dumps(subject.data(loadable_rows), separators=(",", ":"), allow_nan=False)
+    return render_page(
+        "model.html.j2",
+        script=f"(() => {{\n{script}\n}})();",
+        notes=render_notes(notes or ""),
+        has_rows=bool(loadable_rows),
+        scorer=scorer_json(subject.asked, subject.costs),
+        data=data.replace("<", "\\u003c"),
+        max_detailed=MAX_DETAILED,
+        **facts,
+    )
 
 
-def _check_counts(loadable_rows: int, folds: int | None, max_rows: int) -> None:
+def _check(loadable_rows: int, folds: int | None, max_rows: int) -> None:
     if loadable_rows < 0:
         raise ConfigurationError(
             f"loadable_rows={loadable_rows}. Allowed: 0 or more.", parameter="loadable_rows"
@@ -224,92 +339,6 @@ def _check_counts(loadable_rows: int, folds: int | None, max_rows: int) -> None:
         raise ConfigurationError(f"max_rows={max_rows}. Allowed: 1 or more.")
 
 
-def _examine(
-    model: Any,
-    X: Any,
-    y: Any,
-    folds: int | None,
-    max_rows: int,
-    tell: Callable[[str], None],
-    *,
-    with_refits: bool,
-) -> _Subject:
-    network: Network = getattr(model, "network_", model)
-    if not isinstance(network, Network):
-        raise ConfigurationError(
-            "A page needs a fitted BayesNetClassifier, a Network or a model file, not "
-            f"{type(model).__name__}. Fit the classifier first."
-        )
-    information = NetworkInformation(network)
-    bits = information.of_features()[list(network.structure.selected)] / BITS
-    rows = held = scores = losses = counted = None
-    features, domain = network.structure.features, network.codebook.domain
-    if X is not None:
-        tell("reading rows")
-        rows = read_rows(network, X, y, max_rows=max_rows)
-        tell("predicting")
-        held = predict_held_out(model, rows, folds=folds, with_refits=with_refits)
-        if held.feature_losses:
-            losses = [held.feature_losses.get(name) for name in features]
-        tell("scores")
-        counted = [
-            counted_bits(rows.value_counts(one, int(domain.arities[one]), domain.n_classes))
-            for one in network.structure.selected
-        ]
-        baselines = baseline_probabilities(network, rows)
-        scores = compare_scores(held.probabilities, baselines, rows.labels)
-    order = [int(at) for at in np.argsort(-bits, kind="stable")]
-    ranking = Ranking(features, bits.tolist(), losses, order, counted)
-    shown = show_classes(network)
-    return _Subject(model, network, information, shown, ranking, rows, held, scores)
-
-
-def _compose(
-    subject: _Subject,
-    title: str,
-    groups: list[Group],
-    notes: str | None,
-    trust: dict[str, Any] | None,
-    loadable_rows: int,
-) -> str:
-    network, held = subject.network, subject.held
-    asked = asked_network(network, subject.ranking.order)
-    content = _data(subject, asked, trust, loadable_rows)
-    script = "(() => {\n" + scorer_source()
-    script += "\n".join(page_asset(f"{name}.js") for name in _SCRIPTS) + "\n})();"
-    info = getattr(subject.model, "info_", None) or {}
-    graph = network_graph(network, subject.information)
-    whole, folded = plan_drawing(graph, fold=False), plan_drawing(graph)
-    return render_page(
-        "model.html.j2",
-        script=script,
-        title=title,
-        target=subject.target,
-        network=network,
-        asked=asked,
-        class_names=[str(label) for label in network.codebook.classes],
-        classes=subject.classes,
-        fitted=info.get("codes", {}).get("rows"),
-        learned={"found_again": None, "held_out_loss": None, **(info.get("parameters") or {})},
-        held=held,
-        flattering=held is not None and held.own_rows is True and held.folds == 0,
-        measured=subject.measured,
-        score_bars=None if subject.scores is None else list(score_bars(subject.scores)),
-        standard_error=subject.scores and subject.scores["se"],
-        ranking=subject.ranking,
-        drawing=_drawing(whole, folded),
-        legend=folded.legend,
-        inside=np.sum([f["inside"] for f in content["features"] if "inside" in f] or [[0, 0]], 0),
-        max_detailed=MAX_DETAILED,
-        trusted=trust is not None,
-        notes=render_notes(notes) if notes else "",
-        groups=groups,
-        has_rows=bool(loadable_rows),
-        scorer=scorer_json(asked, subject.costs),
-        data=json.dumps(content, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
-    )
-
-
 def _describe_file(file: Path | None) -> list[tuple[str, str]]:
     if file is None:
         return []
@@ -319,79 +348,6 @@ def _describe_file(file: Path | None) -> list[tuple[str, str]]:
         ("Written by", f"Tanager {read_model(file)[1].get('tanager', '?')}"),
         ("SHA-256 of the file", hashlib.sha256(content).hexdigest()),
     ]
-
-
-def _data(
-    subject: _Subject, asked: Network, trust: dict[str, Any] | None, loadable_rows: int
-) -> dict[str, Any]:
-    """Return what the page's scripts read."""
-    network, held, classes = subject.network, subject.held, subject.classes
-    ranking, order = subject.ranking, list(subject.ranking.order)
-    features = describe_features(network, subject.information, classes, subject.rows, order)
-    for at, facts in enumerate(features):
-        facts["bits"] = round(ranking.bits[at], 5)
-        loss = ranking.losses[at] if ranking.losses is not None else None
-        if loss is not None:
-            facts["loss"] = round(loss, 6)
-    place = {name: at for at, name in enumerate(network.structure.features)}
-    rank = {at: i for i, at in enumerate(order)}
-    names = asked.structure.features
-    arities = network.codebook.domain.arities[list(asked.structure.selected)]
-    askable = [i for i in range(len(names)) if arities[i] > 1]  # one value says nothing
-    by_use = sorted(askable, key=lambda i: rank[place[names[i]]])
-    info = (getattr(subject.model, "info_", None) or {}).get("codes", {})
-    prior = classes.gather(np.exp(network.log_prior))
-    alone = prior[:-1] if classes.n_hidden else prior  # without the class that stands for the rest
-    data: dict[str, Any] = {
-        "target": subject.target,
-        "classes": list(classes.names),
-        "prior": short_numbers(prior),
-        "positive": 1 if len(classes.places) == 2 else int(alone.argmax()),
-        "features": features,
-        "edges": _edges(subject),
-        "order": order,
-        "asked": by_use,
-        "rows": info.get("rows"),
-        "folds": held.folds if held is not None else 0,
-        "scores": subject.scores,
-        "trust": trust,
-        "prices": subject.prices,
-        "intervals": interval_tables(network, INTERVAL) if asked is network else None,
-    }
-    if loadable_rows and subject.rows is not None:
-        first = np.argsort(subject.rows.index, kind="stable")[:loadable_rows]
-        codes = subject.rows.codes[list(asked.structure.selected)][:, first].T
-        labels = subject.rows.labels[first].tolist()
-        data["loadable"] = [[y, x] for y, x in zip(labels, codes.tolist(), strict=True)]
-    return data
-
-
-def _edges(subject: _Subject) -> list[dict[str, Any]]:
-    structure, held = subject.network.structure, subject.held
-    place = {feature: at for at, feature in enumerate(structure.selected)}
-    carried = subject.information.of_edges()
-    out = []
-    for at, parents in enumerate(structure.parent_indices):
-        for parent in parents:
-            edge = (structure.names[parent], structure.features[at])
-            facts: dict[str, Any] = {"from": place[parent], "to": at}
-            if edge in carried:
-                facts["bits"] = round(carried[edge] / BITS, 5)
-            if held is not None and edge in held.edge_losses:
-                facts["loss"] = round(held.edge_losses[edge], 6)
-            if held is not None and edge in held.edge_folds:
-                facts["again"] = held.edge_folds[edge]
-            out.append(facts)
-    return out
-
-
-def _drawing(whole: DrawingPlan, folded: DrawingPlan) -> str:
-    """Return the network with many leaves folded, where there are many, and whole."""
-    svgs = [draw_svg(whole, interactive=True, legend=False)]
-    if folded.legend.folded:
-        label = "The network, leaves folded"
-        svgs.insert(0, draw_svg(folded, interactive=True, legend=False, label=label))
-    return "".join(svgs)
 
 
 @cache
