@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ def page_environment(*packages: str) -> Any:
     environment.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["p_value"] = p_text
     environment.filters["plain"] = str  # names: the card escapes what Markdown reads
+    environment.filters["names"] = list_names
     return environment
 
 
@@ -51,3 +53,9 @@ def render_page(template: str, *, script: str = "", **parts: Any) -> str:
 def p_text(p: float) -> str:
     """Return a p-value to read."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def list_names(names: Sequence[str], most: int = 20) -> str:
+    """Return the first names on one line, and how many more there are."""
+    more = f", … {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(name if len(name) <= 60 else f"{name[:59]}…" for name in names[:most]) + more

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-import platform
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tanager import __version__
 from tanager.classifiers.fitting import RUN_PARAMETERS
 from tanager.codes import Codebook
 from tanager.escaping import visible
-from tanager.network import Network
-from tanager.network.information import n_probabilities
 from tanager.report.rendering import page_environment
-
-if TYPE_CHECKING:
-    from tanager.report.model_page.rows import PageRows
 
 # What stages report about themselves, and what stands elsewhere on the page.
 _NO_CHOICE = {
@@ -28,90 +21,21 @@ _NO_CHOICE = {
     *("mutual_information", "fingerprint", "rows"),
 }
 
-Group = tuple[str, list[tuple[str, str]]]
 
-
-def describe_model(
-    model: Any, network: Network, rows: PageRows | None, file: list[tuple[str, str]]
-) -> list[Group]:
-    """Return groups of facts: (title, [(name, text), ...]); `file` are those of the model file."""
-    info = getattr(model, "info_", {}) or {}
-    groups = [
-        ("Data", _data(network, rows, info)),
-        ("Model", [*_model(network), *file]),
-        ("Columns read differently from how they are stored", _audit(info, network.codebook)),
-        ("Options", _options(model)),
-        ("Training", _choices(info)),
-        (
-            "Environment",
-            [
-                ("Tanager", __version__),
-                ("Python", platform.python_version()),
-                ("NumPy", np.__version__),
-            ],
-        ),
-    ]
-    edits = [(str(at), _one_line(edit)) for at, edit in enumerate(network.history, 1)]
-    groups.insert(2, ("Edits by hand", edits))
-    return [(title, facts) for title, facts in groups if facts]
-
-
-def _data(
-    network: Network, rows: PageRows | None, info: Mapping[str, Any]
-) -> list[tuple[str, str]]:
-    codebook = network.codebook
-    facts = []
-    fitted = info.get("codes", {}).get("rows")
-    if fitted:
-        facts.append(("Training rows", f"{int(fitted):,}"))
-    if rows is not None:
-        n = rows.labels.shape[0]
-        sample = "" if n == rows.n_source else f"{n:,} sampled from "
-        facts.append(("Evaluation rows", f"{sample}{rows.n_source:,}"))
-    kinds = [column.kind for column in codebook.columns]
-    features = f"{kinds.count('numeric')} numeric, {kinds.count('categorical')} categorical"
-    policy = "a separate value" if codebook.missing == "value" else "marginalized out"
-    return [
-        *facts,
-        ("Target", codebook.target.name or "class"),
-        ("Classes", _list([str(label) for label in codebook.classes])),
-        ("Features", features),
-        ("Missing values", policy),
-    ]
-
-
-def _model(network: Network) -> list[tuple[str, str]]:
-    structure, tables = network.structure, network.tables
-    cells = sum(map(n_probabilities, tables.families))
-    used = set(structure.selected)
-    left = [name for at, name in enumerate(structure.names) if at not in used]
-    facts = [
-        ("Features in the network", f"{len(used)} of {len(structure.names)}"),
-        ("Edges between features", f"{sum(map(len, structure.parent_indices)):,}"),
-        ("Probabilities", f"{cells + tables.log_prior.size:,}"),
-        ("Tables", "probabilities" if tables.normalized else "scores (the posterior is exact)"),
-    ]
-    if left:
-        facts.append(("Features left out", _list(left)))
-    return facts
-
-
-def _audit(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str, str]]:
+def column_facts(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str, str]]:
     """Return what the audit of the columns found, those it acted on first.
 
     A model file tells only how columns are read.
     """
     found = [f for f in info.get("codes", {}).get("audit", ()) if isinstance(f, Mapping)]
     if not found:
-        return [
-            (
-                name,
-                "left out"
-                if reading.kind == "nothing"
-                else f"text read as {reading.kind}s{_style(reading.style)}",
-            )
-            for name, reading in list(codebook.readings.items())[:20]
-        ]
+        texts = {
+            name: "left out"
+            if one.kind == "nothing"
+            else f"text read as {one.kind}s" + ("" if one.style == "plain" else f" ({one.style})")
+            for name, one in codebook.readings.items()
+        }
+        return list(texts.items())[:20]
     found.sort(key=lambda f: f.get("action") == "none")
     return [
         (str(f.get("column")), f"{f.get('verdict')}, {f.get('action')}: {f.get('reason')}")
@@ -119,19 +43,16 @@ def _audit(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str, str]]
     ]
 
 
-def _style(style: str) -> str:
-    """Return how texts are written, where that isn't the usual way."""
-    return "" if style == "plain" else f" ({style})"
-
-
-def _options(model: Any) -> list[tuple[str, str]]:
+def option_facts(model: Any) -> list[tuple[str, str]]:
+    """Return the options of an estimator that its model depends on."""
     if not hasattr(model, "get_params"):
         return []
     options = model.get_params(deep=False).items()
-    return [(name, _one_line(value)) for name, value in options if name not in RUN_PARAMETERS]
+    return [(name, one_line(value)) for name, value in options if name not in RUN_PARAMETERS]
 
 
-def _choices(info: Mapping[str, Any]) -> list[tuple[str, str]]:
+def training_facts(info: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return how long the fit took, and what its stages chose."""
     stages = [stage for stage in info.values() if isinstance(stage, Mapping)]
     seconds = sum(float(stage.get("seconds", 0.0)) for stage in stages)
     facts = [("Training time", f"{seconds:.2f} s")] if seconds else []
@@ -159,12 +80,8 @@ def _choice(value: Any) -> str:
     return ""
 
 
-def _list(names: Sequence[str], most: int = 20) -> str:
-    more = f", … {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(name if len(name) <= 60 else f"{name[:59]}…" for name in names[:most]) + more
-
-
-def _one_line(value: Any) -> str:
+def one_line(value: Any) -> str:
+    """Return a value as text on one line, cut where it is long."""
     text = " ".join(str(value).split())
     return text if len(text) <= 300 else f"{text[:299]}…"
 

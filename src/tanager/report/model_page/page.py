@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import platform
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
@@ -13,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tanager import __version__
 from tanager.atomic import write_text
 from tanager.classifiers import load
 from tanager.drawing import draw_svg, plan_drawing
@@ -22,9 +24,17 @@ from tanager.network.decisions import read_costs
 from tanager.network.exports.javascript import scorer_source
 from tanager.network.files import read_model
 from tanager.network.graph import network_graph
+from tanager.network.information import n_probabilities
 from tanager.network.next_question import read_prices
 from tanager.report.model_page.asked import asked_network, interval_tables, scorer_json
-from tanager.report.model_page.card import card_markdown, describe_model, render_notes
+from tanager.report.model_page.card import (
+    card_markdown,
+    column_facts,
+    one_line,
+    option_facts,
+    render_notes,
+    training_facts,
+)
 from tanager.report.model_page.features import (
     MAX_DETAILED,
     counted_bits,
@@ -60,8 +70,10 @@ class Ranking(NamedTuple):
 class _Subject:
     """A model with what was measured of it, as the templates and the scripts read it."""
 
-    def __init__(self, model: Any, tell: Callable[[str], None]) -> None:
-        self.model, self.tell = model, tell
+    def __init__(
+        self, model: Any, file: list[tuple[str, str]], tell: Callable[[str], None]
+    ) -> None:
+        self.model, self.file, self.tell = model, file, tell
         self.network: Network = getattr(model, "network_", model)
         if not isinstance(self.network, Network):
             raise ConfigurationError(
@@ -69,6 +81,7 @@ class _Subject:
                 f"{type(model).__name__}. Fit the classifier first."
             )
         self.info = getattr(model, "info_", None) or {}
+        self.fitted = self.info.get("codes", {}).get("rows")
         self.information = NetworkInformation(self.network)
         self.classes = show_classes(self.network)
         structure = self.network.structure
@@ -109,6 +122,25 @@ class _Subject:
         self.costs = read_costs(self.network, costs)
         pairs = zip(self.network.structure.names, read_prices(self.network, prices), strict=True)
         self.prices = {name: price for name, price in pairs if price}
+
+    @property
+    def n_probabilities(self) -> int:
+        """How many numbers the model has, those of the class among them."""
+        tables = self.network.tables
+        return int(sum(map(n_probabilities, tables.families))) + tables.log_prior.size
+
+    def facts(self) -> list[tuple[str, list[tuple[str, str]]]]:
+        """Return the groups of the card that differ from model to model."""
+        edits = [(str(at), one_line(edit)) for at, edit in enumerate(self.network.history, 1)]
+        versions = {"Python": platform.python_version(), "NumPy": np.__version__}
+        columns = column_facts(self.info, self.network.codebook)
+        return [
+            ("Edits by hand", edits),
+            ("Columns read differently from how they are stored", columns),
+            ("Options", option_facts(self.model)),
+            ("Training", training_facts(self.info)),
+            ("Environment", [("Tanager", __version__), *versions.items()]),
+        ]
 
     @cached_property
     def drawings(self) -> list[Any]:
@@ -153,7 +185,7 @@ class _Subject:
             "edges": self._edges(),
             "order": list(self.ranking.order),
             "asked": sorted(askable, key=lambda i: rank[place[names[i]]]),
-            "rows": self.info.get("codes", {}).get("rows"),
+            "rows": self.fitted,
             "folds": self.held.folds if self.held is not None else 0,
             "scores": self.scores,
             "trust": self.trust or None,
@@ -296,14 +328,13 @@ def render_report(
             "HTML page instead (.html)."
         )
     tell = progress or (lambda _: None)
-    subject = _Subject(estimator, tell)
+    subject = _Subject(estimator, _describe_file(file), tell)
     if X is not None:
         subject.measure(read_rows(subject.network, X, y, max_rows=max_rows), folds, with_refits)
     if costs is not None:
         subject.read_costs(costs, prices)
     facts: dict[str, Any] = {
         "title": title or f"Predicting {subject.target}",
-        "groups": describe_model(estimator, subject.network, subject.rows, _describe_file(file)),
         "page": subject,
     }
     if markdown:
