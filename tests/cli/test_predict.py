@@ -19,7 +19,7 @@ from tests.cli.calling import call
 
 import tanager
 from tanager.errors import ColumnWarning
-from tanager.evaluation.sheet import make_sheet
+from tanager.evaluation.metrics import make_sheet
 
 
 @pytest.mark.parametrize("source", ["t.parquet", "t.csv", "t.feather"])
@@ -58,7 +58,7 @@ def test_predict_and_score_give_what_the_estimator_gives_bit_for_bit(
     sheet = make_sheet(expected, labels, tuple(clf.classes_))
     said()
     assert call("score", model, folder / name, "--drop", "id", "--json") == 0
-    assert json.loads(said().out)["metrics"] == json.loads(json.dumps(sheet.to_dict()["metrics"]))
+    assert json.loads(said().out)["metrics"] == json.loads(json.dumps(sheet["metrics"]))
 
 
 @pytest.fixture

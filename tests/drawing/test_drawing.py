@@ -9,7 +9,7 @@ import pytest
 
 from tanager.drawing import DrawnGraph, draw_svg, lay_out, plan_drawing
 from tanager.drawing.layout import HEIGHT, text_width
-from tanager.drawing.legend import legend_rows
+from tanager.drawing.svg import legend_rows
 
 
 def tree(n, seed=0, reach=None):

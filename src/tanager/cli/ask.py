@@ -22,8 +22,7 @@ from tanager.cli.options import (
     read_class,
     read_costs_file,
 )
-from tanager.cli.output import check_ending, open_output
-from tanager.cli.safety import check_output
+from tanager.cli.output import check_ending, check_output, open_output
 from tanager.codes import Column, NumericColumn
 from tanager.errors import ConfigurationError, DataError, listed, nearest
 from tanager.network import Answer, Change, Interval, Network, OneOf
@@ -233,9 +232,6 @@ def _print_completions(found: list[dict[str, Any]]) -> None:
     console().print(table)
 
 
-STEP_BAR = 12
-
-
 def explain(
     model: Model,
     data: Data,
@@ -328,29 +324,9 @@ def _read_row(network: Network, source: Source, row: int) -> Any:
     raise DataError(f"There is no row {row}: the table has {before} rows, counted from 0.")
 
 
-def print_explanation(explanation: Explanation, most: int = 20) -> None:
+def print_explanation(explanation: Explanation) -> None:
     """Print the waterfall of log-odds from prior to posterior."""
-    out = console()
-    odds = [
-        (f"{label}", float(p))
-        for label, p in zip(explanation.classes, explanation.probabilities, strict=True)
-    ]
-    odds.sort(key=lambda pair: -pair[1])
-    shown = ", ".join(f"{label} {p:.3f}" for label, p in odds[:6])
-    out.print(f"P(class | row): {shown}", markup=False)
-    out.print(
-        f"log-odds of {explanation.target} against {explanation.against}, by feature:", markup=False
-    )
-    columns = ("", "value", "adds", "", "so far", f"P({explanation.target})")
-    table = plain_table(*columns, left=(0, 1, 3))
-    top = max(map(abs, explanation.contributions), default=1.0) or 1.0
-    for at, step in enumerate(explanation.steps(most)):
-        colour = "green" if step.adds > 0 else "red"
-        bar = f"[{colour}]{'█' * round(STEP_BAR * abs(step.adds) / top)}[/]" if step.value else ""
-        adds = f"{step.adds:+.3f}" if at else ""
-        end = (f"{step.log_odds:+.3f}", f"{step.probability:.3f}")
-        table.add_row(plain(step.feature), plain(step.value), adds, bar, *end)
-    out.print(table)
-    out.print(explanation.why_silent() or SPOKEN_FOR, markup=False)
+    lines = [repr(explanation), explanation.why_silent() or SPOKEN_FOR]
     if len(explanation.classes) > 2:
-        out.print(f"P: {explanation.target} against {explanation.against} only", markup=False)
+        lines.append(f"P: {explanation.target} against {explanation.against} only")
+    console().print("\n".join(lines), markup=False, soft_wrap=True)

@@ -6,15 +6,14 @@ from pathlib import Path
 
 import typer
 
-from tanager.cli.console import console, human_size, plain, plain_table, print_json, watching
+from tanager.cli.console import console, human_size, print_json, watching
 from tanager.cli.options import Data, Force, Json, Model, TableOptions, Threads
-from tanager.cli.safety import check_output
+from tanager.cli.output import check_output
 from tanager.engines import LocalEngine
 from tanager.network import Network
-from tanager.network.drift import Drift, measure_drift
+from tanager.network.drift import measure_drift
 
 LOOK = 3  # the exit code where something should be looked at
-SHOWN = 20  # tests that are printed
 
 
 def drift(
@@ -58,32 +57,14 @@ def drift(
             progress=progress,
         )
     if output is not None:
-        from tanager.report.drift_page import write_drift
+        from tanager.report.page import write_drift
 
         write_drift(found, output, title=f"Drift: {', '.join(map(str, data))}")
     if as_json:
         print_json(found.to_dict())
     else:
-        _print(found)
+        console().print(str(found), markup=False, soft_wrap=True)
         if output is not None:
             print(f"{output}: {human_size(output.stat().st_size)}")
     if found.moved:
         raise typer.Exit(LOOK)
-
-
-def _print(found: Drift) -> None:
-    out = console()
-    moved = found.moved
-    head = f"{found.n_rows:,} rows compared with {found.n_training:,} training rows: "
-    if not moved:
-        out.print(f"{head}no drift found in {len(found.shifts)} tests.", markup=False)
-        return
-    out.print(f"{head}{len(moved)} of {len(found.shifts)} tests found drift.", markup=False)
-    table = plain_table("what", "how", "effect", "p", "", left=(0, 1, 4))
-    for shift in moved[:SHOWN]:
-        p = "< 0.001" if shift.p_value < 0.001 else f"{shift.p_value:.3f}"
-        name = plain(" × ".join(shift.columns))
-        table.add_row(name, shift.kind, f"{shift.effect:.3f}", p, plain(shift.words))
-    out.print(table)
-    if len(moved) > SHOWN:
-        out.print(f"... {len(moved) - SHOWN:,} more: --json has all", markup=False)

@@ -13,7 +13,7 @@ from tanager.atomic import replacing
 from tanager.classifiers import read_network, save
 from tanager.cli.console import human_size, print_json
 from tanager.cli.options import Force, Json, Model, Texts, read_costs_file
-from tanager.cli.safety import check_output
+from tanager.cli.output import check_output
 from tanager.errors import ConfigurationError
 from tanager.network import Network
 from tanager.network.exports.recipe import expected_columns

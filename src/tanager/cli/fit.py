@@ -29,7 +29,7 @@ from tanager.cli.options import (
     given_flags,
     read_bins,
 )
-from tanager.cli.safety import check_output
+from tanager.cli.output import check_output
 from tanager.codes.asked import as_date_styles, parse_orders, read_dates
 from tanager.codes.audit import ColumnSheet, describe_columns
 from tanager.errors import ConfigurationError, EngineError, listed

@@ -22,7 +22,7 @@ from tanager.cli.options import (
     given_flags,
     read_bins,
 )
-from tanager.cli.safety import check_output, refuse_input
+from tanager.cli.output import check_output, refuse_input
 from tanager.cli.tables import live_progress
 from tanager.errors import ColumnWarning, ConfigurationError, DataError
 from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment, Results

@@ -25,12 +25,11 @@ from tanager.cli.options import (
     Threads,
     read_costs_file,
 )
-from tanager.cli.safety import check_output
+from tanager.cli.output import check_output
 from tanager.codes import MatchedTable
 from tanager.engines import LocalEngine
 from tanager.errors import ConfigurationError, DataError
-from tanager.evaluation.metrics import METRICS
-from tanager.evaluation.sheet import Sheet, make_sheet
+from tanager.evaluation.metrics import METRICS, make_sheet
 from tanager.network import Costs, Network
 from tanager.network.files import read_model
 from tanager.network.own_rows import labelled_codes, own_rows
@@ -309,9 +308,7 @@ def score(
     classes = tuple(str(label) for label in network.codebook.classes)
     sheet = make_sheet(probabilities, labels, classes)
     if as_json:
-        print_json(
-            {"model": str(model), "target": column, "rows_of_the_fit": own, **sheet.to_dict()}
-        )
+        print_json({"model": str(model), "target": column, "rows_of_the_fit": own, **sheet})
     else:
         _print_sheet(sheet)
     if own:
@@ -338,31 +335,27 @@ def _predict(network: Network, table: MatchedTable, jobs: int) -> tuple[Any, Any
     return np.concatenate(parts), np.concatenate(labels).astype(np.int64)
 
 
-def _print_sheet(sheet: Sheet) -> None:
-    out = console()
-    rows = "1 row" if sheet.n_rows == 1 else f"{sheet.n_rows:,} rows"
+def _print_sheet(sheet: dict[str, Any]) -> None:
+    out, baseline = console(), sheet["baseline"]
+    rows = "1 row" if sheet["rows"] == 1 else f"{sheet['rows']:,} rows"
     lines = plain_table("", rows, "baseline: class frequencies")
-    for name, value in sheet.metrics.items():
-        base = sheet.baseline.get(name)
-        lines.add_row(METRICS[name].title, _number(value), "" if base is None else _number(base))
+    for name, value in sheet["metrics"].items():
+        lines.add_row(METRICS[name].title, _number(value), _number(baseline.get(name)))
     out.print(lines)
     out.print()
     by_class = plain_table("class", "rows", "precision", "recall", "F1", "AUC")
-    for at, label in enumerate(sheet.classes):
-        numbers = (sheet.precision[at], sheet.recall[at], sheet.f1[at], sheet.auc[at])
-        by_class.add_row(
-            plain(label), f"{int(sheet.confusion[at].sum()):,}", *map(_number, numbers)
-        )
+    for label, (n, *numbers) in ((one, facts.values()) for one, facts in sheet["classes"].items()):
+        by_class.add_row(plain(label), f"{n:,}", *map(_number, numbers))
     out.print(by_class)
-    if len(sheet.classes) <= MOST_CLASSES:
+    if len(sheet["classes"]) <= MOST_CLASSES:
         out.print()
         out.print("Confusion matrix: true classes in rows, predictions in columns")
-        matrix = plain_table("", *sheet.classes)
-        for label, row in zip(sheet.classes, sheet.confusion, strict=True):
-            matrix.add_row(plain(label), *(f"{int(n):,}" for n in row))
+        matrix = plain_table("", *sheet["classes"])
+        for label, row in sheet["confusion"].items():
+            matrix.add_row(plain(label), *(f"{n:,}" for n in row.values()))
         out.print(matrix)
 
 
-def _number(value: float) -> str:
-    """Return a number with four digits, without the sign of a zero; NaN is undefined."""
-    return "" if value != value else f"{value:z.4f}"
+def _number(value: float | None) -> str:
+    """Return a number with four digits, without the sign of a zero; None is undefined."""
+    return "" if value is None else f"{value:z.4f}"

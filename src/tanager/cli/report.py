@@ -18,7 +18,7 @@ from tanager.cli.options import (
     given_flags,
     read_costs_file,
 )
-from tanager.cli.safety import check_output
+from tanager.cli.output import check_output
 from tanager.errors import ConfigurationError
 from tanager.evaluation import Results
 from tanager.network import Network

@@ -1,7 +1,7 @@
 """What the drawing of a network shows: boxes, arrows, and a legend.
 
-A box is a feature, or many leaves of one parent folded into one. The plan knows
-no pixels: widths and shades are shares between 0 and 1.
+A box is a feature, or many leaves of one parent folded into one. The plan knows no pixels: widths
+and shades are shares between 0 and 1.
 """
 
 from __future__ import annotations

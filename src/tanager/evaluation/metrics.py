@@ -7,7 +7,7 @@ and the true classes as codes 0..C-1, and returns one number. Less is better, bu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -259,3 +259,58 @@ def resolve_metrics(names: tuple[str, ...]) -> dict[str, Metric]:
                 f"metrics has {name!r}, which is not known. Allowed: {', '.join(METRICS)}."
             )
     return {name: METRICS[name] for name in names}
+
+
+SHEET_METRICS = ("accuracy", "log_loss", "auc", "f1", "brier_score", "calibration_error")
+
+
+def make_sheet(probabilities: Floats, labels: Labels, classes: Sequence[str]) -> dict[str, Any]:
+    """Score predicted probabilities (n_rows, n_classes) against true classes as codes.
+
+    Returns plain data: the metrics, accuracy and log-loss of the rows' own class frequencies,
+    scores by class, the confusion matrix by true and predicted class, and calibration by bin.
+    What the rows don't tell, as the AUC of one class, is None.
+
+    >>> p = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
+    >>> sheet = make_sheet(p, np.array([0, 1, 1]), ("no", "yes"))
+    >>> round(sheet["metrics"]["accuracy"], 3), sheet["confusion"]["yes"]
+    (0.667, {'no': 1, 'yes': 1})
+    """
+    table = confusion(probabilities, labels)
+    right, true, said = np.diag(table).astype(float), table.sum(axis=1), table.sum(axis=0)
+    shares = true[true > 0] / max(1, len(labels))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        by_class = {
+            "precision": right / said,
+            "recall": right / true,
+            "f1": 2.0 * right / (true + said),
+            "auc": auc_by_class(probabilities, labels),
+        }
+    metrics = {name: METRICS[name].score(probabilities, labels) for name in SHEET_METRICS}
+    return {
+        "rows": len(labels),
+        "metrics": {name: known_number(value) for name, value in metrics.items()},
+        "baseline": {
+            "accuracy": float(shares.max(initial=0.0)),
+            "log_loss": float(0.0 - (shares * np.log(shares)).sum()),
+        },
+        "classes": {
+            label: {"rows": int(true[c])}
+            | {name: known_number(values[c]) for name, values in by_class.items()}
+            for c, label in enumerate(classes)
+        },
+        "confusion": {
+            label: dict(zip(classes, row, strict=True))
+            for label, row in zip(classes, table.tolist(), strict=True)
+        },
+        "calibration": [
+            {"rows": int(n), "confidence": float(c / n), "accuracy": float(k / n)}
+            for n, c, k in zip(*reliability(probabilities, labels), strict=True)
+            if n
+        ],
+    }
+
+
+def known_number(value: float) -> float | None:
+    """Return None for NaN, which JSON does not have."""
+    return None if np.isnan(value) else float(value)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -101,6 +102,8 @@ class Results:
             (r for r in records if r["dataset"] in places and r["classifier"] in columns),
             key=lambda r: (places[r["dataset"]], columns[r["classifier"]], r["round"], r["fold"]),
         )
+        by_place = groupby(self.records, lambda r: (r["dataset"], r["classifier"]))
+        self.grid = {place: list(cells) for place, cells in by_place}
 
     @classmethod
     def read(cls, path: str | Path) -> Results:
@@ -129,7 +132,7 @@ class Results:
     @property
     def failures(self) -> list[dict[str, Any]]:
         """The cells that failed."""
-        return [record for record in self.records if record["status"] != "ok"]
+        return [record for record in self.records if not _is_done(record)]
 
     def table(self) -> Any:
         """Return the tidy table (pyarrow): one row for each cell."""
@@ -204,24 +207,16 @@ class Results:
 
     def cells(self, metric: str, dataset: str, classifier: str) -> list[dict[str, Any]]:
         """Return the finished cells of a dataset and classifier that have the metric."""
-        return [
-            r
-            for r in self.records
-            if (r["dataset"], r["classifier"], r["status"]) == (dataset, classifier, "ok")
-            and r.get(metric) is not None
-        ]
+        cells = self.grid.get((dataset, classifier), ())
+        return [r for r in cells if r["status"] == "ok" and r.get(metric) is not None]
 
     def failed_classifiers(self) -> dict[str, str]:
         """Return the classifiers without a finished dataset, each with the first error."""
-        finished, reasons = set(), dict[str, str]()
-        for (_, j), cells in self._grid().items():
-            failures = [r for r in cells if r["status"] != "ok"]
-            if failures:
-                error = str(failures[0]["error"]).splitlines()[-1]
-                reasons.setdefault(self.classifiers[j], error)
-            else:
-                finished.add(self.classifiers[j])
-        return {n: reasons[n] for n in self.classifiers if n in reasons and n not in finished}
+        whole = {name for (_, name), cells in self.grid.items() if all(map(_is_done, cells))}
+        reasons: dict[str, str] = {}
+        for cell in self.failures:
+            reasons.setdefault(cell["classifier"], str(cell["error"]).splitlines()[-1])
+        return {n: reasons[n] for n in self.classifiers if n in reasons and n not in whole}
 
     def scores(self, metric: str, values: NDArray[np.float64]) -> Scores:
         """Name the rows and columns of numbers.
@@ -244,46 +239,29 @@ class Results:
     def _over_parts(self, metric: str, function: Any) -> NDArray[np.float64]:
         """Apply a function to the numbers of each dataset and classifier; NaN: a failure."""
         values = np.full((len(self.datasets), len(self.classifiers)), np.nan)
-        for (i, j), cells in self._grid().items():
-            if all(r["status"] == "ok" for r in cells):
+        for (dataset, classifier), cells in self.grid.items():
+            if all(map(_is_done, cells)):
                 if metric not in cells[0]:
                     raise ConfigurationError(
                         f"metric {metric!r} was not measured. "
                         f"There are: {', '.join(self.measured)}."
                     )
+                place = self.datasets.index(dataset), self.classifiers.index(classifier)
                 known = self._parts(metric, cells)
-                values[i, j] = function(known) if known else np.nan
+                values[place] = function(known) if known else np.nan
         return values
 
     def _parts(self, metric: str, cells: list[dict[str, Any]]) -> list[float]:
         """Return a metric of each cell, or of each round of a metric that is pooled."""
         if self.is_pooled(metric):
-            rounds: dict[int, list[dict[str, Any]]] = {}
-            for cell in cells:
-                rounds.setdefault(cell["round"], []).append(cell)
-            return [_add_bins(folds).error() for folds in rounds.values()]
+            by_round = groupby(cells, lambda cell: cell["round"])
+            return [_add_bins(list(folds)).error() for _, folds in by_round]
         # A fold of one class has no AUC: the others' mean stands for it.
         return [cell[metric] for cell in cells if cell.get(metric) is not None]
 
-    def _grid(self) -> dict[tuple[int, int], list[dict[str, Any]]]:
-        grid: dict[tuple[int, int], list[dict[str, Any]]] = {}
-        for record in self.records:
-            place = (
-                self.datasets.index(record["dataset"]),
-                self.classifiers.index(record["classifier"]),
-            )
-            grid.setdefault(place, []).append(record)
-        return grid
-
-    def reliability(self, classifier: str, dataset: str | None = None) -> Reliability:
+    def reliability(self, classifier: str) -> Reliability:
         """Sum confidence and accuracy by bin over a classifier's cells."""
-        cells = [
-            r
-            for r in self.records
-            if r["status"] == "ok"
-            and r["classifier"] == classifier
-            and dataset in (None, r["dataset"])
-        ]
+        cells = [r for r in self.records if _is_done(r) and r["classifier"] == classifier]
         if not cells:
             raise DataError(f"classifier {classifier!r} has no finished cell.")
         return _add_bins(cells)
@@ -291,6 +269,10 @@ class Results:
     def title(self, metric: str) -> str:
         """Return the name of a metric as people write it."""
         return METRICS[metric].title if metric in METRICS else metric.replace("_", " ")
+
+
+def _is_done(cell: dict[str, Any]) -> bool:
+    return bool(cell["status"] == "ok")
 
 
 def _add_bins(cells: list[dict[str, Any]]) -> Reliability:

@@ -34,7 +34,7 @@ from tanager.errors import ConfigurationError
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Loaded
 from tanager.evaluation.experiment import Cell, Experiment
-from tanager.evaluation.metrics import reliability, resolve_metrics
+from tanager.evaluation.metrics import known_number, reliability, resolve_metrics
 from tanager.evaluation.protocol import Split
 from tanager.evaluation.results import Results
 from tanager.evaluation.runs import RunFile, check_cell
@@ -147,7 +147,7 @@ class Bench:
         for name, metric in metrics.items():
             if metric.function is not None:
                 extra = (identical_rows(rows.test),) if metric.needs_groups else ()
-                scores[name] = _known(metric.function(*given, *extra))
+                scores[name] = known_number(metric.function(*given, *extra))
         return {**scores, "reliability": [part.tolist() for part in bins]}
 
     def _keep(self, estimator: Any, probabilities: NDArray[np.float64]) -> dict[str, Any]:
@@ -241,11 +241,6 @@ def _clock() -> Iterator[dict[str, float]]:
     wall, cpu = time.perf_counter(), time.process_time()
     yield times
     times["wall"], times["cpu"] = time.perf_counter() - wall, time.process_time() - cpu
-
-
-def _known(value: float) -> float | None:
-    """Return None for NaN, which JSON does not have."""
-    return None if np.isnan(value) else value
 
 
 def _plain(value: Any) -> Any:

@@ -21,6 +21,7 @@ from tanager.codes.hashing import row_hash
 from tanager.engines import Engine
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.errors import nearest as near
+from tanager.network.answers import SHOWN, align_columns
 from tanager.network.decisions import is_number
 from tanager.network.reference import (
     Reference,
@@ -101,11 +102,24 @@ class Drift:
 
     def __str__(self) -> str:
         head = f"{self.n_rows:,} rows compared with {self.n_training:,} training rows"
-        if not self.moved:
-            return f"{head}: no drift found in {len(self.shifts)} tests"
-        lines = [f"{s.kind:<12} {' × '.join(s.columns)}: {s.words}" for s in self.moved]
+        n_tests, shown = len(self.shifts), self.moved[:SHOWN]
+        if not shown:
+            return f"{head}: no drift found in {n_tests} tests."
+        rows = [
+            (
+                " × ".join(s.columns),
+                s.kind,
+                f"{s.effect:.3f}",
+                "< 0.001" if s.p_value < 0.001 else f"{s.p_value:.3f}",
+            )
+            for s in shown
+        ]
+        lines = align_columns([("what", "how", "effect", "p"), *rows], 2)
+        said = [f"{line}  {s.words}" for line, s in zip(lines[1:], shown, strict=True)]
+        rest = len(self.moved) - len(shown)
+        more = [f"... {rest:,} more in `shifts`"] if rest else []
         return "\n".join(
-            [f"{head}: {len(self.moved)} of {len(self.shifts)} tests found drift", *lines]
+            [f"{head}: {len(self.moved)} of {n_tests} tests found drift.", lines[0], *said, *more]
         )
 
 

@@ -22,6 +22,7 @@ SPOKEN_FOR = (
     "A feature that is informative on its own may add nothing to an explanation: the information "
     "it shares with its parents counts only for them."
 )
+BAR = 12  # letters of the longest bar
 MUCH, LITTLE = 0.5, 0.2  # log-odds alone, and the share of them that is left beyond the parents
 
 
@@ -167,11 +168,13 @@ class Explanation(EqualByArrays):
         order = np.argsort(-self.probabilities, kind="stable")[:6]
         chances = (f"{_fit(self.classes[at])} {self.probabilities[at]:.3f}" for at in order)
         target, against = _fit(self.target), _fit(self.against)
-        rows = [("", "value", "adds", "so far", f"P({target})")]
+        rows = [("", "value", "adds", "", "so far", f"P({target})")]
+        most = max(map(abs, self.contributions), default=1.0) or 1.0
         for at, step in enumerate(self.steps(20)):
+            size = round(BAR * min(1.0, abs(step.adds) / most)) if at else 0
             adds = f"{step.adds:+.3f}" if at else ""
             end = (f"{step.log_odds:+.3f}", f"{step.probability:.3f}")
-            rows.append((_fit(step.feature), _fit(step.value), adds, *end))
+            rows.append((_fit(step.feature), _fit(step.value), adds, f"{'█' * size:<{BAR}}", *end))
         lines = [
             f"P(class | row): {', '.join(chances)}",
             f"log-odds of {target} against {against}, by feature:",
@@ -206,10 +209,10 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
     >>> why
     P(class | row): yes 0.953, no 0.047
     log-odds of yes against no, by feature:
-           value    adds  so far  P(yes)
-    prior                 +0.000   0.500
-    x0     a      +2.398  +2.398   0.917
-    x1     a      +0.606  +3.004   0.953
+           value    adds                so far  P(yes)
+    prior                               +0.000   0.500
+    x0     a      +2.398  ████████████  +2.398   0.917
+    x1     a      +0.606  ███           +3.004   0.953
     >>> [(step.feature, round(step.adds, 2)) for step in why.steps()]
     [('prior', 0.0), ('x0', 2.4), ('x1', 0.61)]
     """

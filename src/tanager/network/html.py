@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tanager.drawing import plan_drawing
-from tanager.drawing.cards import HUES, card, network_view, shown
+from tanager.drawing.svg import HUES, card, network_view, shown
 from tanager.network.explanation import SPOKEN_FOR
 from tanager.network.graph import network_graph
 from tanager.network.information import NetworkInformation

@@ -372,8 +372,9 @@ class Network(Decides):
         >>> X = [[float(i), "ab"[i % 2]] for i in range(200)]
         >>> clf = BayesNetClassifier("tan", "laplace").fit(X, [0, 1] * 100)
         >>> print(clf.network_.drift([[100 * a, b] for a, b in X]))
-        200 rows compared with 200 training rows: 1 of 7 tests found drift
-        outside      x0: 99.0 % of values above 199, the largest in training
+        200 rows compared with 200 training rows: 1 of 7 tests found drift.
+        what  how      effect        p
+        x0    outside   0.990  < 0.001  99.0 % of values above 199, the largest in training
         """
         from tanager.engines import LocalEngine
         from tanager.network.drift import measure_drift

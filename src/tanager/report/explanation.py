@@ -1,19 +1,21 @@
-"""One prediction as a waterfall, and all of them against the truth."""
+"""What features add to the log-odds, as pictures: of one row as a waterfall, of many as dots."""
 
 from __future__ import annotations
 
 import re
-from numbers import Integral
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from tanager.errors import ConfigurationError
+from tanager.codes import MatchedTable
+from tanager.codes.columns import NumericColumn
+from tanager.errors import ConfigurationError, nearest
 from tanager.escaping import abridged
 from tanager.network import Explanation, explain_row
-from tanager.network.network import network_of
+from tanager.network.explanation import explain_rows
+from tanager.network.network import Network, network_of
 from tanager.report.style import (
     CYCLE,
     INK,
@@ -28,8 +30,6 @@ from tanager.report.style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-MAX_CURVES = 7
 
 
 @in_house_style
@@ -140,81 +140,6 @@ def _probabilities(ax: Any, explanation: Explanation, after: list[float]) -> Non
         ax.text(1.13, row, f"{p:.3f}", size=7.5, color=INK, **place)
 
 
-@in_house_style
-def plot_calibration(
-    model: Any, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Axes | None = None
-) -> Any:
-    """Draw how often each class occurs among rows that were given the same probability.
-
-    Parameters
-    ----------
-    model : BayesNetClassifier
-        Or any fitted classifier with `classes_` and `predict_proba`.
-    X : table
-        Rows that the model was not fitted on.
-    y : array-like
-        Their true classes.
-    n_bins : int, default=10
-        Bins of equally many rows.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Notes
-    -----
-    Of two classes the second is drawn; of more, each, up to the seven most
-    frequent. On the diagonal a probability means what it says. Bars are two
-    binomial standard errors.
-    """
-    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral) or n_bins < 1:
-        raise ConfigurationError(f"n_bins={n_bins!r}. Allowed: whole numbers from 1.")
-    probabilities = model.predict_proba(X)
-    truth = np.asarray(y)
-    classes = list(model.classes_)
-    counts = [int((truth == label).sum()) for label in classes]
-    order = np.argsort([-n for n in counts], kind="stable")[:MAX_CURVES]
-    drawn = [1] if len(classes) == 2 else [int(c) for c in order]
-    ax = axes(ax, 4.2, 4.2)
-    ax.plot([0, 1], [0, 1], color=MUTED, lw=0.8)
-    for at, c in enumerate(drawn):
-        predicted, observed, error = _bins(probabilities[:, c], truth == classes[c], n_bins)
-        colour = CYCLE[at % len(CYCLE)]
-        ax.errorbar(
-            predicted,
-            observed,
-            2 * error,
-            color=colour,
-            lw=1.2,
-            elinewidth=0.7,
-            marker="o",
-            ms=3.5,
-            label=plain_text(classes[c]),
-        )
-    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
-    ax.set_xlabel("predicted probability")
-    ax.set_ylabel("share of rows of the class")
-    if len(drawn) > 1:
-        ax.legend(loc="upper left")
-        ax.set_title("Calibration")
-    else:
-        ax.set_title(f"Calibration of {plain_text(classes[drawn[0]])}")
-    return ax
-
-
-def _bins(
-    predicted: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean prediction, share of hits and its standard error, by bins of equal size."""
-    order = np.argsort(predicted, kind="stable")
-    parts = [part for part in np.array_split(order, n_bins) if part.size]
-    mean = np.array([predicted[part].mean() for part in parts])
-    share = np.array([hit[part].mean() for part in parts])
-    sizes = np.array([part.size for part in parts])
-    return mean, share, np.sqrt(share * (1 - share) / sizes)
-
-
 def _fact(feature: str, value: str, most: int = 42) -> str:
     """Return what a row says of a feature, such as ``age 53 in (45, 60]`` or ``job = clerk``.
 
@@ -228,3 +153,192 @@ def _fact(feature: str, value: str, most: int = 42) -> str:
     said = f" {short}" if is_number else f" = {value}" if value else ""
     said = abridged(said, most - 14)
     return abridged(feature, most - len(said)) + said
+
+
+Floats = NDArray[np.float64]
+
+MAX_DOTS = 2_000  # per feature; of more rows every so many-th
+COLOURS = "cividis"  # low to high, the same to people with any colour vision
+
+
+@in_house_style
+def plot_beeswarm(
+    model: Any,
+    X: Any,
+    *,
+    target: Any = None,
+    against: Any = None,
+    most: int = 15,
+    ax: Axes | None = None,
+) -> Any:
+    """Draw every row's contributions to the log-odds, a line of dots per feature.
+
+    Parameters
+    ----------
+    model : BayesNetClassifier or Network
+    X : table
+    target, against : classes, optional
+        As in `BayesNetClassifier.explain`.
+    most : int, default=15
+        Features drawn: those with the largest mean absolute contribution.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Notes
+    -----
+    Dots are coloured by the feature's value, from low to high; grey where values have no order
+    or are missing. Of more than 2,000 rows every so many-th is drawn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tanager import BayesNetClassifier
+    >>> from tanager.report import plot_beeswarm
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> ax = plot_beeswarm(BayesNetClassifier("tan", "m-estimate").fit(X, y), X, target=1)
+    >>> [label.get_text() for label in ax.get_yticklabels()][0]
+    'petal length (cm)'
+    """
+    network = network_of(model)
+    added = np.asarray(explain_rows(network, X, target=target, against=against))
+    codes = network.codebook.encode(X)
+    step = -(-len(added) // MAX_DOTS)
+    strength = np.abs(added).mean(axis=0) if len(added) else np.zeros(added.shape[1])
+    order = np.argsort(-strength, kind="stable")[:most]
+    order = order[np.isin(order, network.structure.selected)]
+    ax = axes(ax, 6.4, 1.0 + 0.34 * len(order))
+    ax.axvline(0, color=MUTED, lw=0.8)
+    reach = float(np.abs(added).max(initial=1e-9))
+    dots = None
+    for line, feature in enumerate(order):
+        x, level = added[::step, feature], _levels(network, codes[feature, ::step], feature)
+        y, plain = line + _swarm(x, 2 * reach), np.isnan(level)
+        ax.scatter(x[plain], y[plain], s=5, color=CYCLE[6], lw=0, zorder=3)
+        dots = _by_level(ax, x[~plain], y[~plain], level[~plain], 5)
+    if dots is not None:
+        _scale(ax, dots, "the feature's value")
+    names = network.codebook.domain.names
+    name_rows(ax, [fitting(names[feature], 32) for feature in order])
+    ax.set_xlabel(_odds_label(network, target, against))
+    return ax
+
+
+@in_house_style
+def plot_dependence(
+    model: Any,
+    X: Any,
+    feature: str,
+    *,
+    target: Any = None,
+    against: Any = None,
+    ax: Axes | None = None,
+) -> Any:
+    """Draw what one feature adds to the log-odds of each row against its value.
+
+    Dots of one value differ where the feature adds something else beside other values of its
+    parents; they're coloured by the value of the first parent, as in `plot_beeswarm`.
+
+    Parameters
+    ----------
+    model : BayesNetClassifier or Network
+    X : table
+    feature : str
+    target, against : classes, optional
+        As in `BayesNetClassifier.explain`.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from tanager import BayesNetClassifier
+    >>> from tanager.report import plot_dependence
+    >>> X, y = load_iris(return_X_y=True, as_frame=True)
+    >>> clf = BayesNetClassifier("tan", "m-estimate").fit(X, y)
+    >>> plot_dependence(clf, X, "petal width (cm)", target=1).get_xlabel()
+    'petal width (cm)'
+    """
+    network = network_of(model)
+    names = network.codebook.domain.names
+    if feature not in names:
+        raise ConfigurationError(f"{feature!r} isn't a feature.{nearest(feature, names)}")
+    at = names.index(feature)
+    added = np.asarray(explain_rows(network, X, target=target, against=against))[:, at]
+    codes, column = network.codebook.encode(X), network.codebook.columns[at]
+    ax = axes(ax, 5.4, 3.4)
+    ax.axhline(0, color=MUTED, lw=0.8)
+    if isinstance(column, NumericColumn):
+        x = _numbers(network, X, at)
+    else:
+        labels = column.labels()
+        x = codes[at].astype(float)
+        ax.set_xticks(range(len(labels)), [fitting(label, 18) for label in labels])
+    parents = network.structure.parents.get(feature, ())
+    level = np.full(len(added), np.nan)
+    if parents:
+        parent = names.index(parents[0])
+        level = _levels(network, codes[parent], parent)
+    plain, known = np.isnan(level), np.isfinite(x)
+    ax.scatter(x[plain & known], added[plain & known], s=8, color=CYCLE[0], lw=0, zorder=3)
+    if not plain.all():
+        shown = ~plain & known
+        _scale(ax, _by_level(ax, x[shown], added[shown], level[shown], 8), plain_text(parents[0]))
+    ax.set_xlabel(plain_text(feature))
+    ax.set_ylabel(_odds_label(network, target, against))
+    return ax
+
+
+def _by_level(ax: Axes, x: Floats, y: Floats, level: Floats, size: int) -> Any:
+    """Draw dots coloured from low (0) to high (1)."""
+    return ax.scatter(x, y, c=level, s=size, cmap=COLOURS, vmin=0, vmax=1, lw=0, zorder=3)
+
+
+def _scale(ax: Axes, dots: Any, label: str) -> None:
+    """Draw the scale of coloured dots beside the axes."""
+    bar = ax.figure.colorbar(dots, ax=ax, ticks=[0, 1], aspect=30, pad=0.02)
+    bar.set_ticklabels(["low", "high"])
+    bar.set_label(label, labelpad=-12)
+    bar.outline.set_visible(False)
+
+
+def _odds_label(network: Network, target: Any, against: Any) -> str:
+    classes = network.codebook.classes.tolist()
+    if target is None and len(classes) > 2:
+        return "contribution to the log-odds of each row's prediction"
+    one = fitting(str(classes[1] if target is None else target))
+    return f"contribution to the log-odds of {one}" + (
+        "" if against is None else f" against {fitting(str(against))}"
+    )
+
+
+def _levels(network: Network, codes: NDArray[Any], feature: int) -> Floats:
+    """Return where each value stands between the lowest and the highest; NaN without an order."""
+    n_ordered = network.codebook.columns[feature].n_ordered
+    if n_ordered < 2:
+        return np.full(len(codes), np.nan)
+    return np.where(codes < n_ordered, codes / (n_ordered - 1), np.nan)
+
+
+def _swarm(x: Floats, reach: float) -> Floats:
+    """Return how far dots move from their line, so that few cover one another."""
+    bins = np.floor((x + reach / 2) / reach * 120).astype(np.int64)
+    order = np.argsort(bins, kind="stable")
+    _, starts, sizes = np.unique(bins[order], return_index=True, return_counts=True)
+    place = np.empty(len(x))
+    place[order] = np.arange(len(x)) - np.repeat(starts, sizes)
+    side = np.where(place % 2, 1.0, -1.0) * np.ceil(place / 2)
+    return side * min(0.04, 0.8 / max(int(sizes.max(initial=1)), 1))
+
+
+def _numbers(network: Network, X: Any, feature: int) -> Floats:
+    """Return a column's numbers as they are read; NaN where one is missing."""
+    matched = MatchedTable.of(network.codebook, X)
+    name = [matched.features[feature]]
+    cells = [batch.column(0) for batch in matched.values.batches(name)]
+    return np.concatenate([cell.to_numpy(zero_copy_only=False).astype(float) for cell in cells])

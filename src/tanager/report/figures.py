@@ -1,4 +1,4 @@
-"""The pictures of an experiment, as matplotlib axes in one look.
+"""The pictures of an experiment and of calibration, as matplotlib axes in one look.
 
 Each function draws on the axes it is given, or on a new figure, and returns the
 axes; `ax.figure.savefig("x.svg")` writes it.
@@ -7,12 +7,13 @@ axes; `ax.figure.savefig("x.svg")` writes it.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tanager.errors import DataError
+from tanager.errors import ConfigurationError, DataError
 from tanager.evaluation.metrics import Reliability
 from tanager.evaluation.results import Results
 from tanager.evaluation.statistics import Nemenyi, win_draw_loss
@@ -25,11 +26,14 @@ from tanager.report.style import (
     fitting,
     in_house_style,
     name_rows,
+    plain_text,
     square_axes,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+MAX_CURVES = 7  # of calibration, one per class
 
 
 @in_house_style
@@ -210,3 +214,78 @@ def plot_comparison(results: Results, metric: str | None = None, *, ax: Axes | N
     name_rows(ax, [fitting(name, 36) for name in intervals.names])
     ax.set_xlabel(intervals.scale)
     return ax
+
+
+@in_house_style
+def plot_calibration(
+    model: Any, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Axes | None = None
+) -> Any:
+    """Draw how often each class occurs among rows that were given the same probability.
+
+    Parameters
+    ----------
+    model : BayesNetClassifier
+        Or any fitted classifier with `classes_` and `predict_proba`.
+    X : table
+        Rows that the model was not fitted on.
+    y : array-like
+        Their true classes.
+    n_bins : int, default=10
+        Bins of equally many rows.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Notes
+    -----
+    Of two classes the second is drawn; of more, each, up to the seven most
+    frequent. On the diagonal a probability means what it says. Bars are two
+    binomial standard errors.
+    """
+    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral) or n_bins < 1:
+        raise ConfigurationError(f"n_bins={n_bins!r}. Allowed: whole numbers from 1.")
+    probabilities = model.predict_proba(X)
+    truth = np.asarray(y)
+    classes = list(model.classes_)
+    counts = [int((truth == label).sum()) for label in classes]
+    order = np.argsort([-n for n in counts], kind="stable")[:MAX_CURVES]
+    drawn = [1] if len(classes) == 2 else [int(c) for c in order]
+    ax = axes(ax, 4.2, 4.2)
+    ax.plot([0, 1], [0, 1], color=MUTED, lw=0.8)
+    for at, c in enumerate(drawn):
+        predicted, observed, error = _bins(probabilities[:, c], truth == classes[c], n_bins)
+        colour = CYCLE[at % len(CYCLE)]
+        ax.errorbar(
+            predicted,
+            observed,
+            2 * error,
+            color=colour,
+            lw=1.2,
+            elinewidth=0.7,
+            marker="o",
+            ms=3.5,
+            label=plain_text(classes[c]),
+        )
+    ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
+    ax.set_xlabel("predicted probability")
+    ax.set_ylabel("share of rows of the class")
+    if len(drawn) > 1:
+        ax.legend(loc="upper left")
+        ax.set_title("Calibration")
+    else:
+        ax.set_title(f"Calibration of {plain_text(classes[drawn[0]])}")
+    return ax
+
+
+def _bins(
+    predicted: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean prediction, share of hits and its standard error, by bins of equal size."""
+    order = np.argsort(predicted, kind="stable")
+    parts = [part for part in np.array_split(order, n_bins) if part.size]
+    mean = np.array([predicted[part].mean() for part in parts])
+    share = np.array([hit[part].mean() for part in parts])
+    sizes = np.array([part.size for part in parts])
+    return mean, share, np.sqrt(share * (1 - share) / sizes)

@@ -1,7 +1,8 @@
-"""The page of a comparison: one HTML file that needs nothing else."""
+"""The pages of a comparison and of a drift check: HTML files that need nothing else."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from math import ceil, floor, log10
 from pathlib import Path
@@ -20,6 +21,7 @@ from tanager.evaluation.summary import (
     summarize,
     verdict,
 )
+from tanager.network.drift import Drift
 from tanager.report.figures import plot_critical_difference, plot_loss_scatter, plot_reliability
 from tanager.report.rendering import check_ending, render_page
 from tanager.report.style import to_svg
@@ -178,7 +180,6 @@ def render_comparison(results: Results) -> str:
         title=description["name"],
         verdict=verdict(results),
         results=results,
-        protocol=_protocol(results),
         scores=score_table(results),
         dots=dot_plot(results),
         sections=[_section(results, metric) for metric in _leading_first(results)],
@@ -195,15 +196,6 @@ def render_comparison(results: Results) -> str:
 def _leading_first(results: Results) -> list[str]:
     lead = leading_metric(results)
     return [lead, *(metric for metric in results.metrics if metric != lead)]
-
-
-def _protocol(results: Results) -> str:
-    protocol = results.description["protocol"]
-    rounds = "1 round" if protocol["rounds"] == 1 else f"{protocol['rounds']} rounds"
-    if "folds" not in protocol:
-        return f"learning curves of {rounds}"
-    kind = "stratified " if protocol.get("stratified") else ""
-    return f"{rounds} of {kind}{protocol['folds']}-fold cross-validation"
 
 
 def _section(results: Results, metric: str) -> dict[str, Any]:
@@ -264,3 +256,41 @@ def _times(results: Results) -> list[tuple[str, int, list[float]]]:
         memory = max((float(r["peak_memory_mb"]) for r in done), default=0.0)
         rows.append((classifier, len(done), [*sums, memory]))
     return rows
+
+
+MOST_COLUMNS = 60  # columns that are drawn
+
+
+def write_drift(drift: Drift, path: str | os.PathLike[str], *, title: str = "Drift") -> None:
+    """Write what `Network.drift` found as one HTML file that works offline.
+
+    Parameters
+    ----------
+    drift : Drift
+    path : path
+        The page; it holds shares of rows, never a row.
+    title : str, default="Drift"
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from tanager import BayesNetClassifier
+    >>> from tanager.report import write_drift
+    >>> clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"]] * 20, [0, 1] * 20)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_drift(clf.drift([["a"]] * 30), os.path.join(folder, "drift.html"))
+    """
+    check_ending(path)
+    write_text(path, render_drift(drift, title=title))
+
+
+def render_drift(drift: Drift, *, title: str = "Drift") -> str:
+    """Return the page of `write_drift` as text."""
+    profiles = sorted(drift.profiles, key=lambda one: one.column not in drift.columns)
+    return render_page(
+        "drift.html.j2",
+        title=title,
+        drift=drift,
+        profiles=profiles[:MOST_COLUMNS],
+        still=[shift for shift in drift.shifts if not shift.moved],
+    )

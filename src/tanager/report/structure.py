@@ -14,7 +14,7 @@ from tanager.drawing import (
     shorten,
 )
 from tanager.drawing.layout import FONT, HEIGHT, MARGIN, MAX_WIDTH, PAD, Point
-from tanager.drawing.legend import SMALLER, LegendItem, legend_rows
+from tanager.drawing.svg import SMALLER, LegendItem, legend_rows
 from tanager.network.graph import network_graph
 from tanager.network.network import network_of
 from tanager.report.style import CYCLE, INK, MUTED, in_house_style, plain_text

@@ -219,7 +219,7 @@ class Structure:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from tanager.drawing.cards import card, structure_view
+        from tanager.drawing.svg import card, structure_view
 
         return card(structure_view(self.names, self.features, self.parent_positions()))
 
