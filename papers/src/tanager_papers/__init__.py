@@ -4,7 +4,6 @@ Installed beside Tanager (``pip install ./papers`` in a checkout), it adds the c
 ``tanager reproduce``, generators of synthetic tables, and the plots of the papers' pages.
 """
 
-from tanager.report.figures import plot_critical_difference, plot_loss_scatter, plot_reliability
 from tanager_papers.curves import (
     Curves,
     bias_variance,
@@ -20,9 +19,12 @@ from tanager_papers.plots import (
     plot_bars,
     plot_convergence,
     plot_convergence_histogram,
+    plot_critical_difference,
     plot_curves,
     plot_envelopes,
+    plot_loss_scatter,
     plot_margins,
+    plot_reliability,
     plot_scatters,
     plot_surface,
 )

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tanager.atomic import replacing, write_text
 from tanager.evaluation.statistics import nemenyi
-from tanager.report.figures import plot_critical_difference, plot_loss_scatter
-from tanager.report.page import Figure
 from tanager.report.rendering import page_environment
 from tanager.report.style import standalone_svg, to_svg
 from tanager_papers.curves import Curves
@@ -21,14 +19,24 @@ from tanager_papers.plots import (
     plot_bars,
     plot_convergence,
     plot_convergence_histogram,
+    plot_critical_difference,
     plot_curves,
     plot_envelopes,
+    plot_loss_scatter,
     plot_margins,
     plot_scatters,
 )
 from tanager_papers.verdicts import RULE
 
 __all__ = ["DRAWINGS", "draw_picture", "write_findings", "write_index"]
+
+
+class Figure(NamedTuple):
+    """A picture with its caption."""
+
+    svg: str
+    caption: str
+    wide: bool = False
 
 
 PROTOCOL = (

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tanager.evaluation.metrics import Reliability
+from tanager.evaluation.statistics import Nemenyi, win_draw_loss
 from tanager.report.style import (
     CYCLE,
     INK,
-    MARKERS,
+    MUTED,
     axes,
     fitting,
     in_house_style,
-    log_axis,
-    place_legend,
-    square_axes,
 )
 
 if TYPE_CHECKING:
@@ -30,14 +29,18 @@ __all__ = [
     "plot_bars",
     "plot_convergence",
     "plot_convergence_histogram",
+    "plot_critical_difference",
     "plot_curves",
     "plot_envelopes",
+    "plot_loss_scatter",
     "plot_margins",
+    "plot_reliability",
     "plot_scatters",
     "plot_surface",
 ]
 
 MOST_BINS = 40  # of a histogram
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 
 @in_house_style
@@ -316,3 +319,183 @@ def lower_hull(x: NDArray[np.float64], y: NDArray[np.float64]) -> list[int]:
             continue
         hull.append(int(i))
     return hull
+
+
+@in_house_style
+def plot_loss_scatter(
+    a: ArrayLike,
+    b: ArrayLike,
+    names: tuple[str, str],
+    *,
+    loss: str = "loss",
+    log: bool = False,
+    labels: Sequence[str] | None = None,
+    ax: Axes | None = None,
+) -> Any:
+    """Draw two classifiers' losses, one point per dataset; above the diagonal the first wins.
+
+    `log` axes are for times; of the datasets' `labels` the three farthest from the diagonal are
+    written.
+    """
+    x, y = np.asarray(a, float), np.asarray(b, float)
+    ax = axes(ax, 3.9, 3.9)
+    square_axes(ax, float(min(x.min(), y.min())), float(max(x.max(), y.max())), log=log)
+    for chosen, colour, marker in (
+        (x < y, CYCLE[0], "o"),
+        (x > y, CYCLE[1], "s"),
+        (x == y, MUTED, "D"),
+    ):
+        ax.scatter(x[chosen], y[chosen], s=16, color=colour, marker=marker, lw=0, zorder=2)
+    names = (fitting(names[0], 26), fitting(names[1], 26))
+    ax.set_xlabel(f"{names[0]}, {loss}")
+    ax.set_ylabel(f"{names[1]}, {loss}")
+    record = win_draw_loss(x, y)
+    style: dict[str, Any] = {"fontsize": 8, "transform": ax.transAxes, "va": "bottom"}
+    said = (f"{names[0]} wins {record.wins}", f"{names[1]} wins {record.losses}")
+    # Two long names stand one above the other.
+    apart = 0.06 if sum(map(len, said)) > 42 else 0.0
+    ax.text(0.0, 1.015 + apart, said[0], color=CYCLE[0], **style)
+    ax.text(1.0, 1.015, said[1], ha="right", color=CYCLE[1], **style)
+    if labels is not None:
+        _name_extremes(ax, x, y, labels, log=log)
+    return ax
+
+
+def _name_extremes(
+    ax: Any, x: NDArray[np.float64], y: NDArray[np.float64], labels: Sequence[str], *, log: bool
+) -> None:
+    distance = np.abs(np.log(x / y)) if log else np.abs(x - y)
+    low, high = ax.get_xlim()
+    middle = 0.5 * (low + high)
+    heights = np.log(y / low) / np.log(high / low) if log else (y - low) / (high - low)
+    named: list[float] = []
+    for i in np.argsort(-distance, kind="stable"):
+        free = all(abs(heights[i] - other) > 0.045 for other in named)
+        if distance[i] > 0 and free and len(named) < 3:
+            named.append(float(heights[i]))
+            left = x[i] > middle
+            ax.annotate(
+                fitting(labels[i], 24),
+                (x[i], y[i]),
+                xytext=(-5 if left else 5, 0),
+                textcoords="offset points",
+                ha="right" if left else "left",
+                va="center",
+                fontsize=7,
+                color=MUTED,
+            )
+
+
+@in_house_style
+def plot_critical_difference(
+    names: Sequence[str], result: Nemenyi, *, ax: Axes | None = None
+) -> Any:
+    """Draw average ranks on a line, with bars over classifiers that do not differ.
+
+    As Demšar (2006, JMLR 7), figure 1.
+    """
+    ranks = result.ranks
+    k = len(names)
+    order = np.argsort(ranks, kind="stable")
+    half = (k + 1) // 2
+    bars = [
+        sorted((float(ranks[g].min()), float(ranks[g].max()))) for g in map(list, result.groups)
+    ]
+    step = 0.30
+    depth = 0.32 + 0.16 * len(bars)
+    ax = axes(ax, 6.2, 0.9 + 0.22 * (half + len(bars) * 0.6 + 2))
+    ax.axis("off")
+    shown = [fitting(name, 26) for name in names]
+    # Names take their share of the width on either side of the scale.
+    share = min(0.36, 0.0108 * (max(map(len, shown)) + 6))
+    room = (k - 1) * share / (1 - 2 * share)
+    ax.set(xlim=(1 - room, k + room), ylim=(-depth - step * half, 0.85))
+    ax.plot([1, k], [0, 0], color=INK, lw=1)
+    for tick in range(1, k + 1):
+        ax.plot([tick, tick], [0, 0.08], color=INK, lw=1)
+        if k <= 10 or tick % 2:
+            ax.text(tick, 0.12, str(tick), ha="center", va="bottom", fontsize=8)
+    ax.plot([1, 1 + result.critical_difference], [0.58, 0.58], color=INK, lw=1)
+    for end in (1, 1 + result.critical_difference):
+        ax.plot([end, end], [0.53, 0.63], color=INK, lw=1)
+    text = f"critical difference {result.critical_difference:.2f}"
+    ax.text(1 + result.critical_difference + 0.03 * k, 0.58, text, va="center", fontsize=8)
+    for i, (first, last) in enumerate(bars):
+        y, end = -0.16 * (i + 1), 0.012 * k
+        ax.plot([first - end, last + end], [y, y], color=CYCLE[1], lw=3.2, solid_capstyle="butt")
+    for place, i in enumerate(order):
+        left = place < half
+        row = place if left else k - 1 - place
+        y, edge = -depth - step * row, 0.96 if left else k + 0.04
+        ax.plot([ranks[i], ranks[i], edge], [0, y, y], color=MUTED, lw=0.8)
+        ax.text(
+            edge - 0.02 * k if left else edge + 0.02 * k,
+            y,
+            f"{shown[i]}  {ranks[i]:.2f}" if left else f"{ranks[i]:.2f}  {shown[i]}",
+            ha="right" if left else "left",
+            va="center",
+            fontsize=8.5,
+        )
+    return ax
+
+
+@in_house_style
+def plot_reliability(curves: Mapping[str, Reliability], *, ax: Axes | None = None) -> Any:
+    """Draw accuracy by confidence; on the diagonal, probabilities mean what they say."""
+    ax = axes(ax, 3.9, 3.9)
+    ax.plot([0, 1], [0, 1], color=MUTED, lw=0.8)
+    for i, (name, bins) in enumerate(curves.items()):
+        kept = bins.rows > 0
+        rows = bins.rows[kept]
+        confidence, accuracy = bins.confidence[kept] / rows, bins.correct[kept] / rows
+        colour = CYCLE[i % len(CYCLE)]
+        ax.plot(
+            confidence,
+            accuracy,
+            color=colour,
+            lw=1.2,
+            label=f"{fitting(name)} ({bins.error():.3f})",
+        )
+        size = 6 + 70 * rows / max(1, rows.sum())
+        ax.scatter(confidence, accuracy, s=size, color=colour, lw=0, zorder=3)
+    ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+    ax.set_xlabel("probability of the predicted class")
+    ax.set_ylabel("share classified right")
+    ax.legend(title="calibration error", title_fontsize=8, loc="upper left")
+    return ax
+
+
+def place_legend(ax: Axes) -> None:
+    """Name the lines: inside where they are few, above the picture where they would cover it."""
+    n_names = len(ax.get_legend_handles_labels()[1])
+    if n_names <= 3:
+        ax.legend()
+    else:
+        ax.legend(ncols=2 if n_names == 4 else 3, loc="lower left", bbox_to_anchor=(0.0, 1.0))
+
+
+def square_axes(ax: Any, low: float, high: float, *, log: bool) -> None:
+    """Give both axes the same scale, from below `low` to above `high`, and draw the diagonal."""
+    if log:
+        ax.set_xscale("log")
+        ax.set_yscale("log")
+        log_axis(ax.xaxis)
+        log_axis(ax.yaxis)
+        low, high = low / 1.5, high * 1.5
+    else:
+        room = 0.05 * (high - low or 1.0)
+        low, high = max(0.0, low - room), high + room
+    ax.plot([low, high], [low, high], color=MUTED, lw=0.8, zorder=1)
+    ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
+
+
+def log_axis(axis: Any) -> None:
+    """Write 1, 2, 5, 10, … on a logarithmic axis as numbers with thousands separated."""
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    plain = FuncFormatter(lambda value, _: f"{value:,.6g}")
+    axis.set_major_formatter(plain)
+    low, high = axis.get_view_interval()
+    if 0 < high < 300 * low:  # over more powers of ten they are enough
+        axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+        axis.set_minor_formatter(plain)

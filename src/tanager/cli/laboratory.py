@@ -233,9 +233,9 @@ def _check_outputs(
     check_output(output, inputs, force=force)
     check_output(html, inputs, force=force, option="--html")
     if html is not None:
-        from tanager.report.style import load_matplotlib
+        from tanager.report.rendering import page_environment
 
-        load_matplotlib()  # what the page needs is missed before the work, not after it
+        page_environment()  # what the page needs is missed before the work, not after it
     if run is not None and run.exists():  # it is added to, and a foreign file refused
         refuse_input(run, inputs, "--run")
         RunFile(run).check()

@@ -1,7 +1,6 @@
 """Pictures and pages of models and experiments.
 
-The page of a model needs nothing more; pictures and the page of an experiment
-need the extra `report`.
+Both need the extra `report`: pages its templates, pictures matplotlib.
 """
 
 from tanager.report.effects import plot_effect, plot_table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable
 from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,10 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tanager.atomic import write_text
-from tanager.escaping import abridged
-from tanager.evaluation.results import Results
+from tanager.evaluation.results import Results, Scores
 from tanager.evaluation.summary import (
-    Summary,
     leading_metric,
     say_pooled,
     score_intervals,
@@ -22,9 +21,7 @@ from tanager.evaluation.summary import (
     verdict,
 )
 from tanager.network.drift import Drift
-from tanager.report.figures import plot_critical_difference, plot_loss_scatter, plot_reliability
 from tanager.report.rendering import check_ending, render_page
-from tanager.report.style import to_svg
 
 _SCRIPT = Path(__file__).parent / "templates" / "comparison.js"
 MAX_TICKS = 6
@@ -101,14 +98,8 @@ def dot_plot(results: Results) -> dict[str, Any] | None:
     intervals = score_intervals(results, leading_metric(results))
     if intervals is None or len(intervals.names) < 2:
         return None
-    ticks = scale_ticks(min(intervals.lows), max(intervals.highs))
-    low, high = ticks[0], ticks[-1]
-    digits = max(0, -floor(log10(ticks[1] - ticks[0]) + 1e-9))
+    place, ticks = _scale(min(intervals.lows), max(intervals.highs))
     shown = 2 if intervals.scale.startswith("average rank") else 4
-
-    def place(value: float) -> float:
-        return round(100 * (value - low) / (high - low), 2)
-
     return {
         "scale": intervals.scale,
         "meaning": intervals.meaning,
@@ -122,8 +113,19 @@ def dot_plot(results: Results) -> dict[str, Any] | None:
             }
             for name, center, low, high in zip(*intervals[:4], strict=True)
         ],
-        "ticks": [(f"{tick:.{digits}f}", place(tick)) for tick in ticks],
+        "ticks": ticks,
     }
+
+
+def _scale(low: float, high: float) -> tuple[Callable[[float], float], list[tuple[str, float]]]:
+    """Return where a number stands on a scale that holds a range, in percent, and its ticks."""
+    ticks = scale_ticks(low, high)
+    digits = max(0, -floor(log10(ticks[1] - ticks[0]) + 1e-9))
+
+    def place(value: float) -> float:
+        return round(100 * (float(value) - ticks[0]) / (ticks[-1] - ticks[0]), 2)
+
+    return place, [(f"{tick:.{digits}f}", place(tick)) for tick in ticks]
 
 
 def scale_ticks(low: float, high: float) -> list[float]:
@@ -147,14 +149,6 @@ def scale_ticks(low: float, high: float) -> list[float]:
 
 # Beyond this many classifiers each metric shows scatters against the best only.
 _MAX_SCATTERS = 6
-
-
-class Figure(NamedTuple):
-    """A picture with its caption."""
-
-    svg: str
-    caption: str
-    wide: bool = False
 
 
 def write_comparison(results: Results, path: str | Path) -> None:
@@ -199,51 +193,48 @@ def _leading_first(results: Results) -> list[str]:
 
 
 def _section(results: Results, metric: str) -> dict[str, Any]:
-    summary = summarize(results, metric)
-    pooled = "Over all held-out rows of a round, averaged over rounds."
+    summary, leads = summarize(results, metric), metric == leading_metric(results)
+    scores, pooled = summary.scores, "Over all held-out rows of a round, averaged over rounds."
+    ranked: list[str] = []
+    # One metric decides: the scatters of all would hide it. A scatter reads "less is better".
+    if leads and not scores.greater and len(scores.datasets) > 2:
+        ranked = list(summary.ranks)[:_MAX_SCATTERS]
+    calibrated = scores.classifiers if metric == "calibration_error" and scores.datasets else ()
     return {
         "id": metric,
-        "open": metric == leading_metric(results),
+        "open": leads,
         "title": results.title(metric),
         "caption": pooled if results.is_pooled(metric) else "Mean over cells.",
         "summary": summary,
-        "figures": _figures(results, summary),
+        "scatters": [loss_scatter(scores, ranked[0], other) for other in ranked[1:]],
+        "curves": {name: results.reliability(name) for name in calibrated},
     }
 
 
-def _figures(results: Results, summary: Summary) -> list[Figure]:
-    scores, title = summary.scores, results.title(summary.scores.metric)
-    figures = []
-    if summary.nemenyi is not None and len(scores.datasets) > 1:
-        ax = plot_critical_difference(scores.classifiers, summary.nemenyi)
-        caption = (
-            "Average ranks; a bar connects classifiers that don't differ significantly by "
-            "Nemenyi's test."
-        )
-        svg = to_svg(ax.figure, title=f"Average ranks on {title}")
-        figures.append(Figure(svg, caption, wide=True))
-    # One metric decides: the scatters of all would hide it. A scatter reads "less is better".
-    leads = scores.metric == leading_metric(results) and not scores.greater
-    if len(scores.datasets) > 2 and len(scores.classifiers) > 1 and leads:
-        best = next(iter(summary.ranks))
-        for other in list(summary.ranks)[1:_MAX_SCATTERS]:
-            ax = plot_loss_scatter(
-                scores.of(best),
-                scores.of(other),
-                (best, other),
-                loss=title,
-                labels=scores.datasets,
-            )
-            caption = (
-                f"One point per dataset; above the diagonal, {abridged(best)} has the lower loss."
-            )
-            svg = to_svg(ax.figure, title=f"{title} of {best} and {other}")
-            figures.append(Figure(svg, caption))
-    if summary.scores.metric == "calibration_error" and scores.datasets:
-        curves = {name: results.reliability(name) for name in scores.classifiers}
-        svg = to_svg(plot_reliability(curves).figure, title="Calibration")
-        figures.append(Figure(svg, "All test rows of all datasets pooled, in 15 bins."))
-    return figures
+def loss_scatter(scores: Scores, first: str, second: str) -> dict[str, Any]:
+    """Return two classifiers' losses as points of a square, in percent of its scale.
+
+    The three farthest from the diagonal have their names written, if there is room.
+    """
+    x, y = scores.of(first), scores.of(second)
+    place, ticks = _scale(float(min(x.min(), y.min())), float(max(x.max(), y.max())))
+    far, named = np.argsort(-np.abs(x - y), kind="stable").tolist(), list[int]()
+    for at in far:
+        free = all(abs(place(y[at]) - place(y[other])) > 4.5 for other in named)
+        if x[at] != y[at] and free and len(named) < 3:
+            named.append(at)
+    points = [
+        {
+            "name": name,
+            "text": f"{a:.4f}, {b:.4f}",
+            "x": place(a),
+            "y": place(b),
+            "who": "first" if a < b else "second" if b < a else "draw",
+            "named": at in named,
+        }
+        for at, (name, a, b) in enumerate(zip(scores.datasets, x, y, strict=True))
+    ]
+    return {"names": (first, second), "ticks": ticks, "points": points}
 
 
 def _times(results: Results) -> list[tuple[str, int, list[float]]]:

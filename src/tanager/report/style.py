@@ -21,7 +21,6 @@ Arguments = ParamSpec("Arguments")
 # Okabe and Ito's colours, which people with any colour vision tell apart, in an
 # order in which neighbours differ in lightness too.
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 
 # Colours of text and lines. In a page they become the page's own, light or dark.
 INK, MUTED, GRID = "#1c2126", "#6b737c", "#d9dde2"
@@ -74,15 +73,6 @@ def new_figure(width: float, height: float) -> Any:
     return ShownFigure(figsize=(width, height), layout="constrained")
 
 
-def place_legend(ax: Axes) -> None:
-    """Name the lines: inside where they are few, above the picture where they would cover it."""
-    n_names = len(ax.get_legend_handles_labels()[1])
-    if n_names <= 3:
-        ax.legend()
-    else:
-        ax.legend(ncols=2 if n_names == 4 else 3, loc="lower left", bbox_to_anchor=(0.0, 1.0))
-
-
 def name_rows(ax: Any, names: Sequence[str]) -> None:
     """Name the rows of a picture, the first on top, and leave out what would cross them."""
     ax.set_yticks(range(len(names)), names)
@@ -108,33 +98,6 @@ def fitting(name: object, most: int = 30) -> str:
     'kdb(k=2)/di…level=3)'
     """
     return plain_text(abridged(one_line(name), most))
-
-
-def square_axes(ax: Any, low: float, high: float, *, log: bool) -> None:
-    """Give both axes the same scale, from below `low` to above `high`, and draw the diagonal."""
-    if log:
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        log_axis(ax.xaxis)
-        log_axis(ax.yaxis)
-        low, high = low / 1.5, high * 1.5
-    else:
-        room = 0.05 * (high - low or 1.0)
-        low, high = max(0.0, low - room), high + room
-    ax.plot([low, high], [low, high], color=MUTED, lw=0.8, zorder=1)
-    ax.set(xlim=(low, high), ylim=(low, high), aspect="equal")
-
-
-def log_axis(axis: Any) -> None:
-    """Write 1, 2, 5, 10, … on a logarithmic axis as numbers with thousands separated."""
-    from matplotlib.ticker import FuncFormatter, LogLocator
-
-    plain = FuncFormatter(lambda value, _: f"{value:,.6g}")
-    axis.set_major_formatter(plain)
-    low, high = axis.get_view_interval()
-    if 0 < high < 300 * low:  # over more powers of ten they are enough
-        axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
-        axis.set_minor_formatter(plain)
 
 
 def to_svg(fig: Figure, *, title: str) -> str:
