@@ -5,14 +5,13 @@ Colours are the style sheet's of whoever shows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
-from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tanager.drawing.layout import FONT, HEIGHT, MARGIN, PAD, Point, lay_out, shorten, text_width
-from tanager.drawing.plan import Box, DrawingPlan, DrawnGraph, plan_drawing
+from tanager.drawing.plan import Box, DrawingPlan
 from tanager.escaping import template_environment, visible
 
 MARK = 24.0  # pixels of a sample
@@ -91,24 +90,29 @@ def draw_svg(
     """
     layout = lay_out(plan)
     rows = legend_rows(plan, max(layout.width, 340.0), text_width) if legend else []
-    text: str = _template().render(
-        plan=plan,
-        layout=layout,
-        legend_rows=rows,
-        width=max([layout.width, *(row[-1].end + MARGIN for row in rows)]),
-        height=layout.height + 24.0 * len(rows) + (8 if rows else 0),
-        interactive=interactive,
-        label=label,
+    text: str = (
+        _environment()
+        .get_template("network.svg.j2")
+        .render(
+            plan=plan,
+            layout=layout,
+            legend_rows=rows,
+            width=max([layout.width, *(row[-1].end + MARGIN for row in rows)]),
+            height=layout.height + 24.0 * len(rows) + (8 if rows else 0),
+            interactive=interactive,
+            label=label,
+        )
     )
     return text
 
 
 @cache
-def _template() -> Any:
+def _environment() -> Any:
     environment = template_environment("tanager.drawing")
+    environment.filters["cut"] = cut
     environment.globals.update(path=_path, tip=_tip, stroke=_stroke, title=_title, shorten=shorten)
-    environment.globals.update(font=FONT, box_height=HEIGHT, pad=PAD)
-    return environment.get_template("network.svg.j2")
+    environment.globals.update(font=FONT, box_height=HEIGHT, pad=PAD, draw_svg=draw_svg)
+    return environment
 
 
 def _stroke(share: float) -> float:
@@ -142,69 +146,15 @@ def _title(plan: DrawingPlan, box: Box) -> str:
     return f"{box.label}: {', '.join(names[:LISTED])}{more}"
 
 
-MAX_BOXES = 100  # in a picture; a page of its own has room for more
-MAX_LISTED = 60  # features in a list
-
-HUES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
-
-
-def card(content: str) -> str:
-    """Return HTML in the frame of a card; `content` is HTML already."""
-    return f"<style>\n{_style()}</style><div class='tanager'>{content}</div>"
-
-
-@cache
-def _style() -> str:
+def card(template: str, **facts: Any) -> str:
+    """Return what a notebook shows of an object: a small card, self-contained, light and dark."""
     text = Path(__file__).with_name("card.css").read_text(encoding="utf-8")
-    return text[text.index("\n") + 1 :]  # without the comment
+    style = text[text.index("\n") + 1 :]  # without the comment
+    found: str = _environment().get_template(template).render(style=style, **facts)
+    return found
 
 
-def shown(text: object, most: int = 40) -> str:
-    """Return a name or value of unknown origin, cut and escaped for HTML."""
+def cut(text: object, most: int = 40) -> str:
+    """Return a name or value of unknown origin, at most so long."""
     whole = visible(str(text))
-    return escape(whole if len(whole) <= most else f"{whole[: most - 1]}…")
-
-
-def network_view(plan: DrawingPlan) -> str:
-    """Return the drawing, in a frame that scrolls where the page is narrow.
-
-    Empty where no feature has a parent, and where a card has not enough room.
-    """
-    if not plan.arrows or len(plan.boxes) > MAX_BOXES:
-        return ""
-    return f"<div class='t-wide'>{draw_svg(plan)}</div>"
-
-
-def structure_view(
-    names: Sequence[str], features: Sequence[str], parents: Sequence[Sequence[int]]
-) -> str:
-    """Return a structure alone: its size, its drawing, and the features left out.
-
-    names: all features of the table.
-    features: those of the structure.
-    parents: of each, as positions in `features`.
-    """
-    graph = DrawnGraph(tuple(features), tuple(map(tuple, parents)))
-    n_edges = sum(map(len, parents))
-    most = max(map(len, parents), default=0)
-    head = (
-        f"<b>Structure</b> <span class='t-soft'>{len(features)} of {len(names)} features, "
-        f"{n_edges} edges, at most {most} parents besides the class</span>"
-    )
-    rows = [
-        f"<tr><td>{shown(name)}</td><td>"
-        f"{', '.join(shown(features[p]) for p in above) or '–'}</td></tr>"
-        for name, above in list(zip(features, parents, strict=True))[:MAX_LISTED]
-    ]
-    if len(features) > len(rows):
-        hidden = len(features) - len(rows)
-        rows.append(f"<tr><td class='t-soft' colspan='2'>… {hidden} more</td></tr>")
-    kept = set(features)
-    left = [name for name in names if name not in kept]
-    omitted = ""
-    if left:
-        more = f", … {len(left) - MAX_LISTED} more" if len(left) > MAX_LISTED else ""
-        omitted = f"<div>left out: {', '.join(map(shown, left[:MAX_LISTED]))}{more}</div>"
-    table = f"<table><tr><th>feature</th><th>parents</th></tr>{''.join(rows)}</table>"
-    listed = f"<details><summary>parents of each feature</summary>{table}</details>"
-    return head + network_view(plan_drawing(graph)) + listed + omitted
+    return whole if len(whole) <= most else f"{whole[: most - 1]}…"

@@ -1,6 +1,6 @@
 """Pictures and pages of models and experiments.
 
-Both need the extra `report`: pages its templates, pictures matplotlib.
+Pages need nothing more; pictures need the extra `report`.
 """
 
 from tanager.report.effects import plot_effect, plot_table

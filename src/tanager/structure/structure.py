@@ -219,9 +219,11 @@ class Structure:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from tanager.drawing.svg import card, structure_view
+        from tanager.drawing import DrawnGraph, plan_drawing
+        from tanager.drawing.svg import card
 
-        return card(structure_view(self.names, self.features, self.parent_positions()))
+        graph = DrawnGraph(self.features, self.parent_positions())
+        return card("structure.html.j2", structure=self, plan=plan_drawing(graph))
 
     @property
     def max_parents(self) -> int:
