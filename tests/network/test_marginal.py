@@ -12,7 +12,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ApproximationWarning
 from tanager.network import marginal
-from tanager.network.coarse import Coarse
+from tanager.network.views import Views
 from tanager.parameters import Laplace, MEstimate, TreeTable, tables
 from tanager.structure import FitPlan, Structure
 from tests.oracles import joint
@@ -149,10 +149,9 @@ def test_groups_of_values_are_summed_out_exactly(parents, read):
     last = [f for f in range(5) if not any(f in held for held in parents)]
     codes[last] = np.minimum(codes[last], arities[last, None] - 1)
     got = fitted.log_joint(structure, codes, arities)
-    coarse = Coarse.of(fitted, structure, arities)
-    assert (coarse is None) == (not any(parents))  # only tables with parents have groups
-    if coarse is not None:
-        coarse.add_unknown_sums(codes, got)
+    views = Views.of(fitted, structure, arities)
+    assert views.joined == any(parents)  # only tables with parents have groups
+    views.add_unknown_sums(codes, got)
     dense = tables.Tables(fitted.log_prior, tuple(f.to_dense() for f in fitted.families))
     assert got == pytest.approx(joint.log_joint(dense, structure, arities, codes), abs=1e-10)
     by_value = fitted.log_joint(structure, codes, arities)
@@ -160,6 +159,8 @@ def test_groups_of_values_are_summed_out_exactly(parents, read):
     assert got == pytest.approx(by_value, abs=1e-10)
 
 
-def test_where_tables_tell_all_values_apart_there_is_nothing_coarse():
+def test_where_tables_tell_all_values_apart_each_is_a_view():
     structure, fitted, arities, _ = make(STRUCTURES["two-parents"], 0, Laplace())
-    assert Coarse.of(fitted, structure, arities) is None
+    views = Views.of(fitted, structure, arities)
+    assert not views.joined
+    assert np.array_equal(views.sizes, arities)

@@ -410,7 +410,7 @@ def test_soft_evidence_reads_a_large_table_for_what_is_known_alone(monkeypatch):
     assert isinstance(large.tables.families[3], TreeTable)
     given = {"a": Soft({"lo": 0.3, "hi": 0.9}), "number": 1.2, "d": 1}
     n_cells = 3 * len(large.log_prior)
-    monkeypatch.setattr("tanager.network.propagation.LARGE_CELLS", 2 * n_cells)
+    monkeypatch.setattr("tanager.network.views.LARGE_CELLS", 2 * n_cells)
     expected = small.query(["class", "b"], given).probabilities
     np.testing.assert_allclose(large.query(["class", "b"], given).probabilities, expected)
     with pytest.raises(MemoryBoundError, match="too many to be spelled out"):

@@ -80,8 +80,7 @@ def test_a_row_of_known_features_is_explained_without_sums_over_rows(people, mon
     row = people.drop(["income"]).slice(3, 1)
     deep = BayesNetClassifier(KDB(k=2), "hdp").fit(people, "income")
     expected = deep.predict_proba(row)[0]
-    monkeypatch.setattr("tanager.network.marginal.add_unknown_sums", None)
-    monkeypatch.setattr("tanager.network.network.add_unknown_sums", None)
+    monkeypatch.setattr("tanager.network.views.add_unknown_sums", None)
     why = explain_row(deep, row)
     np.testing.assert_allclose(why.probabilities, expected, rtol=1e-12)
     assert np.isfinite(why.alone).all()

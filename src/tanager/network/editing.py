@@ -23,11 +23,11 @@ import numpy as np
 
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.answers import LabelledTable, group_labels
-from tanager.network.coarse import renormalise_by_groups
 from tanager.network.explanation import find_class
 from tanager.network.given_tables import CLASS, GivenFamily, log_or_impossible, read_table
 from tanager.network.history import Edit
 from tanager.network.information import NetworkInformation
+from tanager.network.views import renormalise_by_groups
 from tanager.numerics import Floats
 from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.proper_network import MAX_SPELLED
@@ -160,20 +160,17 @@ def _check(network: Network, feature: str) -> None:
 def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
     """Return e (*parents, values, classes), log P(class | parents) and log P(value | parents).
 
-    Parents as the feature's table knows them: by groups of their values.
+    Parents by their views.
     """
     at = network.structure.position(feature)
     context = NetworkInformation(network).context(feature)  # P(parents, class)
-    table = network.tables.families[at]
-    n_cells = prod(table.member_arities) * table.n_classes
-    if isinstance(table, GroupedTable):
-        n_cells = table.n_numbers
-    if context is None or n_cells > MAX_SPELLED:
+    arity = network.codebook.columns[network.structure.selected[at]].arity
+    if context is None or context.size * arity > MAX_SPELLED:
         raise MemoryBoundError(
             f"The table of {feature!r} is too large to be edited. Learn a structure with fewer "
             "parents."
         )
-    logs = (table if isinstance(table, GroupedTable) else table.to_dense()).log_prob
+    logs = network.views.by_value(at)
     share = np.log(context) - np.log(context.sum(axis=-1, keepdims=True))
     chance = np.log(np.exp(logs + share[..., None, :]).sum(axis=-1))
     return logs - chance[..., None], share, chance

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tanager.codes import Codebook, Codes, Groups
+from tanager.codes import Codebook, Codes
 from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import Answer, Completion, LabelledTable, label_table
-from tanager.network.coarse import Coarse
 from tanager.network.decisions import Decides
 from tanager.network.history import Edit
-from tanager.network.marginal import add_unknown_sums
 from tanager.network.propagation import require_probabilities
+from tanager.network.views import Views
 from tanager.numerics import Floats
 from tanager.parameters import Tables
 from tanager.structure import Structure
@@ -92,12 +91,6 @@ class Network(Decides):
     def log_prior(self) -> Floats:
         """Log-probability of each class, shape (n_classes,)."""
         return self.tables.log_prior
-
-    def views(self) -> list[Groups]:
-        """Return, per feature, the group of each value; no table tells a group's values apart."""
-        if self._coarse is not None:
-            return self._coarse.views
-        return [np.arange(n, dtype=np.uint16) for n in self.codebook.domain.arities]
 
     def query(self, targets: str | Sequence[str], evidence: Any = None) -> Answer:
         """Return P(targets | evidence), for any features and the class given any others.
@@ -398,15 +391,13 @@ class Network(Decides):
         out = self.tables.log_joint(self.structure, codes, arities)
         if (codes.max(axis=1, initial=0) < arities).all():
             return out
-        if self._coarse is None:
-            add_unknown_sums(self.tables, self.structure, codes, arities, out)
-        else:
-            self._coarse.add_unknown_sums(codes, out)
+        self.views.add_unknown_sums(codes, out)
         return out
 
     @cached_property
-    def _coarse(self) -> Coarse | None:
-        return Coarse.of(self.tables, self.structure, self.codebook.domain.arities)
+    def views(self) -> Views:
+        """The network by classes of values that no table tells apart."""
+        return Views.of(self.tables, self.structure, self.codebook.domain.arities)
 
     @cached_property
     def reaches(self) -> dict[float, Any]:

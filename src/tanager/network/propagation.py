@@ -1,7 +1,7 @@
 """One row of evidence propagated through a network, feature by feature.
 
 Every family is a factor over the views of its unknown members: classes of values that no
-table tells apart (`tanager.network.coarse`). Features are eliminated one after the other; what
+table tells apart (`tanager.network.views`). Features are eliminated one after the other; what
 each step joins before it sums (or maximises) is kept, and says how the feature depends on those
 that are still there. Read backwards, the steps draw rows from P(unknown | evidence), or give
 the most probable completion.
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tanager.codes import Groups
-from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.errors import ConfigurationError
 from tanager.network.marginal import (
     MAX_CELLS,
     EliminationStep,
@@ -27,8 +27,6 @@ from tanager.network.marginal import (
     sum_out,
 )
 from tanager.numerics import Floats, log_sum_exp
-from tanager.parameters import DenseTable, GroupedTable
-from tanager.parameters.tables import LARGE_CELLS, family_members
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -149,10 +147,10 @@ class Spread(NamedTuple):
             beliefs[feature] = whole, belief
             joints[feature] = belief.sum(axis=tuple(range(2, 2 + len(above))))
         shares = {
-            feature: np.exp(inner.logs - families._by_view(inner)[inner.views])
+            feature: np.exp(inner.logs - families.by_view(inner)[inner.views])
             for feature, inner in families.inner.items()
         }
-        return cls(joints, root, total, shares, families.views)
+        return cls(joints, root, total, shares, families.views.groups)
 
     def values(self, features: tuple[int, ...], joint: Floats) -> Floats:
         """Return a joint by views, (n_classes, *views), by values: (n_cells, n_classes)."""
@@ -176,86 +174,46 @@ class _EvidenceFactors:
         *,
         maximise: bool,
     ) -> None:
-        self.network = network
+        self.structure, self.views = network.structure, network.views
         self.known = known
+        self.known_views = {f: int(self.views.groups[f][code]) for f, code in known.items()}
         self.maximise = maximise
-        self.views = network.views()
         self.inner: dict[int, Inner] = {}
         self.log_likelihoods = log_likelihoods
 
     def factor(self, at: int) -> Factor:
         """Return log P(x | y, parents) over the unknown members, (1, n_classes, *views)."""
-        structure = self.network.structure
-        parents, feature = structure.parent_indices[at], structure.selected[at]
-        log_group, within, groups = self._table(at)
-        scope: list[int] = []
-        logs = log_group
-        # Axes are taken from the last parent to the first, so that dropping one moves no other.
-        for axis in range(len(parents) - 1, -1, -1):
-            parent, group = parents[axis], groups[axis]
-            if parent in self.known:
-                logs = np.take(logs, int(group[self.known[parent]]), axis=axis)
-            else:
-                first = np.unique(self.views[parent], return_index=True)[1]
-                logs = np.take(logs, group[first], axis=axis)
-                scope.insert(0, parent)
+        feature = self.structure.selected[at]
+        members = (*self.structure.parent_indices[at], feature)
+        logs, within = self.views.spell(at, self.known_views), self.views.within[at]
         if feature in self.known:
-            code = self.known[feature]
-            logs = np.take(logs, int(groups[-1][code]), axis=-2) + within[code]
+            logs = logs if within is None else logs + within[self.known[feature]]
         else:
-            scope.append(feature)
+            groups, n_classes = self.views.groups[feature], logs.shape[-1]
+            inside = np.zeros((len(groups), n_classes)) if within is None else within
             likelihood = self.log_likelihoods.get(feature)
-            within = within if likelihood is None else within + likelihood[:, None]
-            own = self.inner[feature] = Inner(self.views[feature], within)
-            first = np.unique(own.views, return_index=True)[1]
-            logs = np.take(logs, groups[-1][first], axis=-2) + self._by_view(own)
-        return tuple(scope), np.ascontiguousarray(np.moveaxis(logs, -1, 0))[None]
+            inside = inside if likelihood is None else inside + likelihood[:, None]
+            own = self.inner[feature] = Inner(groups, inside)
+            if likelihood is not None or self.maximise:
+                logs = logs + self.by_view(own)
+        scope = tuple(m for m in members if m not in self.known)
+        return scope, np.moveaxis(logs, -1, 0)[None].copy()
 
     def eliminate(self, unknown: Iterable[int]) -> tuple[list[EliminationStep], Factor]:
         """Sum out features, or maximise; return the steps, and the product of what is left."""
-        n_classes = len(self.network.log_prior)
+        n_classes = len(self.views.tables.log_prior)
 
         def size(features: Iterable[int]) -> int:
-            return prod(int(self.views[f].max(initial=0)) + 1 for f in features) * n_classes
+            return prod(int(self.views.sizes[f]) for f in features) * n_classes
 
-        factors = [self.factor(at) for at in range(len(self.network.structure.selected))]
+        factors = [self.factor(at) for at in range(len(self.structure.selected))]
         scopes = [scope for scope, _ in factors]
-        names = self.network.structure.names
-        order = elimination_order(unknown, scopes, size, MAX_CELLS, names)
+        order = elimination_order(unknown, scopes, size, MAX_CELLS, self.structure.names)
         steps: list[EliminationStep] = []
         factors = factors or [((), np.zeros((1, n_classes)))]
         return steps, sum_out(factors, order, steps, maximise=self.maximise)
 
-    def _table(self, at: int) -> tuple[Floats, Floats, list[Groups]]:
-        """Return a family's table by groups, what its values add, and the members' groups."""
-        table = self.network.tables.families[at]
-        if isinstance(table, GroupedTable):
-            return table.log_group, table.log_within, table.member_groups
-        arities, n_classes = table.member_arities, table.n_classes
-        groups = [np.arange(n, dtype=np.uint16) for n in arities]
-        if isinstance(table, DenseTable):
-            if len(arities) == 1:
-                return np.zeros((1, n_classes)), table.log_prob, [np.zeros_like(groups[0])]
-            return table.log_prob, np.zeros((arities[-1], n_classes)), groups
-        # A large table is spelled out for what is known alone: one value of each known member.
-        members = family_members(self.network.structure, at).tolist()
-        shape = [1 if m in self.known else n for m, n in zip(members, arities, strict=True)]
-        if prod(shape) * n_classes > LARGE_CELLS:
-            raise MemoryBoundError(
-                f"The table of {self.network.structure.features[at]!r} has "
-                f"{prod(shape) * n_classes:,} cells, too many to be spelled out. Learn a structure "
-                "with fewer parents."
-            )
-        codes = np.indices(shape, np.uint16).reshape(len(shape), -1)
-        for place, member in enumerate(members):
-            if member in self.known:
-                codes[place] = self.known[member]
-                groups[place] = np.zeros_like(groups[place])
-        logs = np.zeros((codes.shape[1], n_classes))
-        table.add_terms(codes, np.array(arities), np.arange(len(shape)), logs)
-        return logs.reshape(*shape, n_classes), np.zeros((arities[-1], n_classes)), groups
-
-    def _by_view(self, inner: Inner) -> Floats:
+    def by_view(self, inner: Inner) -> Floats:
         """Return what each view adds to its family's term, (n_views, n_classes)."""
         n_views = int(inner.views.max()) + 1
         if n_views == len(inner.views):

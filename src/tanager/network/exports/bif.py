@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.answers import group_labels
-from tanager.network.coarse import Coarse
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -57,11 +56,10 @@ def spell_out(network: Network) -> list[Variable]:
             "on a structure without immoralities (naive, tan, kdb(k=1))."
         )
     structure, codebook = network.structure, network.codebook
-    coarse = None
-    if sum(map(_n_cells, network.tables.families)) > MAX_PLAIN:
-        coarse = Coarse.of(network.tables, structure, codebook.domain.arities)
-    tables = network.tables.families if coarse is None else coarse.tables.families
-    within = [None] * len(tables) if coarse is None else coarse.within
+    views, tables = network.views, network.tables.families
+    within: list[NDArray[np.float64] | None] = [None] * len(tables)
+    if sum(map(_n_cells, tables)) > MAX_PLAIN:
+        tables, within = views.tables.families, views.within
     prior = np.exp(network.log_prior)
     variables = [
         Variable(target_name(network), tuple(codebook.target.labels()), (), prior / prior.sum())
@@ -75,10 +73,10 @@ def spell_out(network: Network) -> list[Variable]:
         name, column, inside = structure.names[feature], codebook.columns[feature], within[at]
         parents = (0, *(place[p] for p in structure.parent_indices[at]))
         chances = _spell(tables[at], name)
-        if inside is None or coarse is None:
+        if inside is None:
             variables.append(Variable(name, tuple(column.labels()), parents, chances))
             continue
-        groups = coarse.views[feature]
+        groups = views.groups[feature]
         states = tuple(group_labels(column, groups))
         variables.append(Variable(f"{name} (group)", states, parents, chances))
         own = groups == np.arange(len(states))[:, None]

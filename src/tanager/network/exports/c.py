@@ -119,22 +119,13 @@ def _arrays(recipe: Recipe) -> str:
     """Return the tables, and what relates them."""
     families, inputs = recipe.families, recipe.inputs
     logs = [x for family in families for x in family.log_prob.ravel().tolist()]
-    links = [
-        (inputs[p].n_groups if view is None else max(view) + 1, view)
-        for family in families
-        for p, view in zip(family.parents, family.views, strict=True)
-    ]
-    views, view_start = _pool([view for _, view in links])
     arrays = [
         "/* Of each feature: its codes, its groups of codes, its parents, and where its table by",
-        " * groups starts. A table that knows a parent's groups by fewer places has a view. */",
+        " * groups starts. */",
         _integers("arity", [given.arity for given in inputs]),
         _integers("n_groups", [given.n_groups for given in inputs]),
         _integers("parent_start", _starts(len(family.parents) for family in families)),
         _integers("parents", [p for family in families for p in family.parents]),
-        _integers("n_places", [count for count, _ in links]),
-        _integers("view_start", view_start),
-        _integers("views", views),
         _integers("order", recipe.order),
         _doubles("log_prior", recipe.log_prior.tolist()),
         _integers("table_start", _starts(f.log_prob.size for f in families), kind="long"),
@@ -145,14 +136,20 @@ def _arrays(recipe: Recipe) -> str:
 
 def _group_arrays(recipe: Recipe) -> list[str]:
     """Return the groups of codes, and what codes add to them; nothing where there are none."""
-    groups, group_start = _pool([given.groups for given in recipe.inputs])
-    if not groups:
+    groups = [given.groups or () for given in recipe.inputs]
+    if not any(groups):
         return []
     within = [() if f.log_within is None else f.log_within.ravel() for f in recipe.families]
     return [
         "/* The group of each code, and what the code adds to it; -1 where codes are groups. */",
-        _integers("group_start", group_start),
-        _integers("groups", groups),
+        _integers(
+            "group_start",
+            [
+                at if some else -1
+                for at, some in zip(_starts(map(len, groups)), groups, strict=False)
+            ],
+        ),
+        _integers("groups", [group for some in groups for group in some]),
         _integers("within_start", _starts(map(len, within)), kind="long"),
         _doubles("within", [float(x) for part in within for x in part], digits=15),
     ]
@@ -197,19 +194,12 @@ def _steps(recipe: Recipe) -> str:
     """Return how unknown features are summed out: arrays, and where messages stand."""
     steps = recipe.steps
     sizes = _message_sizes(recipe)
-    views, view_start = _pool([view for step in steps for view in step.views])
-    firsts, first_start = _pool([first for step in steps for first in step.firsts])
     arrays = [
         f"#define @_N_STEPS {len(steps)}",
         f"#define @_N_MESSAGES {max(sum(sizes), 1)}",
         _integers("step_feature", [step.input for step in steps]),
         # One more than there are: compilers unroll loops over one, and warn of a second.
         _integers("separators", [*(i for step in steps for i in step.separator), 0]),
-        _integers("step_views", views),
-        _integers("step_view_start", view_start),
-        _integers("step_view_size", [len(first) for step in steps for first in step.firsts]),
-        _integers("firsts", firsts),
-        _integers("first_start", first_start),
         _integers("separator_start", _starts(len(step.separator) for step in steps)),
         _integers("step_families", [f for step in steps for f in step.families]),
         _integers("step_family_start", _starts(len(step.families) for step in steps)),
@@ -222,7 +212,9 @@ def _steps(recipe: Recipe) -> str:
 
 def _message_sizes(recipe: Recipe) -> list[int]:
     """Return how many numbers each step sends; the last of a component adds to the joint."""
-    return [prod(step.shape) * recipe.n_classes if step.separator else 0 for step in recipe.steps]
+    return [
+        prod(step.shape[:-1]) * recipe.n_classes if step.separator else 0 for step in recipe.steps
+    ]
 
 
 def _check_stack(recipe: Recipe, remedy: str) -> None:
@@ -233,22 +225,6 @@ def _check_stack(recipe: Recipe, remedy: str) -> None:
             f"of {MAX_STACK_CELLS:,}. {remedy}",
             parameter="unknowns",
         )
-
-
-def _pool(parts: Sequence[tuple[int, ...] | None]) -> tuple[list[int], list[int]]:
-    """Return arrays end to end, equal ones once, and where each starts; -1 for none."""
-    pool: list[int] = []
-    known: dict[tuple[int, ...], int] = {}
-    starts = []
-    for part in parts:
-        if part is None:
-            starts.append(-1)
-            continue
-        if part not in known:
-            known[part] = len(pool)
-            pool += part
-        starts.append(known[part])
-    return pool, starts
 
 
 def _starts(sizes: Iterable[int]) -> list[int]:

@@ -7,7 +7,7 @@ stands for the expression, most often a column.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tanager.codes.reading import ISO_DATE, NUMBER_SIGNS, NUMBER_STYLES, YEAR_FIRST
@@ -38,8 +38,7 @@ class Dialect:
     since_midnight = epoch
     duration = epoch
     holds_nul = True
-    max_columns = 1000
-    max_terms = 1 << 15  # of all sums over unknown features: planners take seconds for as many
+    join = "JOIN"
     name_bytes = 10_000
     folds_names = True  # "Age" and "age" are one column, also in quotes; so in most engines
 
@@ -111,6 +110,13 @@ class Dialect:
         parts = [items[at : at + _MAX_ARGUMENTS] for at in range(0, len(items), _MAX_ARGUMENTS)]
         return self.top([self.top(part) for part in parts])
 
+    def relation(self, whole: Iterable[Any], real: Iterable[Any] = ()) -> str:
+        """Return constant rows, given columns of whole numbers, then of real ones."""
+        columns = [map(str, column) for column in whole]
+        columns += [map(self.constant, column) for column in real]
+        rows = (f"({','.join(row)})" for row in zip(*columns, strict=True))
+        return f"VALUES {','.join(rows)}"
+
     def look_up(self, numbers: Sequence[float | None], index: str) -> str:
         """Return the number at an index; None gives NULL."""
         return _halved([None if x is None else self.constant(x) for x in numbers], index)
@@ -172,7 +178,7 @@ class SQLite(Dialect):
     epoch = _sqlite_instant("{0}", 19)
     since_midnight = _sqlite_instant("{0}", 8, "'1970-01-01 ' || ")
     duration = to_double  # SQLite has none: they are numbers of seconds
-    max_columns = 1900
+    join = "CROSS JOIN"  # in the order in which they are written
 
     def read_number(self, column: str, style: str) -> str:
         signs = [(sign, "") for sign in "€$£¥%"]
@@ -224,7 +230,6 @@ class PatternDialect(Dialect):
     No pattern has a backslash, which `literal` would take apart.
     """
 
-    max_terms = 1 << 20  # about 20 MB of text
     cast = "CAST({} AS {})"
     is_text: str  # whether a column holds text
     matches: str  # whether a text is written as a pattern has it
@@ -313,6 +318,11 @@ class Postgres(PatternDialect):
         named = style.replace("%Y", "YYYY").replace("%m", "MM").replace("%d", "DD")
         return f"to_date({text}, '{named}')"
 
+    def relation(self, whole: Iterable[Any], real: Iterable[Any] = ()) -> str:
+        arrays = [self.numbers(column, "int") for column in whole]
+        arrays += [self.numbers(map(self.constant, column)) for column in real]
+        return f"SELECT * FROM unnest({', '.join(arrays)})"
+
     def look_up(self, numbers: Sequence[float | None], index: str) -> str:
         # An array without NULLs is indexed at once; past its end the answer is NULL.
         shown = ["NaN" if x is None else self.constant(x) for x in numbers]
@@ -320,7 +330,7 @@ class Postgres(PatternDialect):
         return f"NULLIF({found}, 'NaN')" if None in numbers else found
 
     @staticmethod
-    def numbers(values: Sequence[Any], kind: str = "float8") -> str:
+    def numbers(values: Iterable[Any], kind: str = "float8") -> str:
         """Return a constant array; as a text it is read at once."""
         return f"'{{{','.join(map(str, values))}}}'::{kind}[]"
 
@@ -347,19 +357,19 @@ class DuckDB(PatternDialect):
     def parse_date(self, text: str, style: str) -> str:
         return f"try_strptime({text}, '{style}')"
 
+    def relation(self, whole: Iterable[Any], real: Iterable[Any] = ()) -> str:
+        lists = [self.numbers(column, "INT") for column in whole]
+        lists += [self.numbers(map(self.constant, column)) for column in real]
+        return f"SELECT {', '.join(f'unnest({numbers})' for numbers in lists)}"
+
     def look_up(self, numbers: Sequence[float | None], index: str) -> str:
         shown = ["NULL" if x is None else self.constant(x) for x in numbers]
         return f"({self.numbers(shown)})[{index}+1]"
 
     @staticmethod
-    def numbers(values: Sequence[Any], kind: str = "DOUBLE") -> str:
-        """Return a list, or lists of lists, as one constant.
-
-        The engine reads it as a text, once: a list of expressions takes it far longer.
-        """
-        shown = str(list(values)).replace("'", "").replace(" ", "")
-        depth = len(shown) - len(shown.lstrip("["))
-        return f"'{shown}'::{kind}{'[]' * depth}"
+    def numbers(values: Iterable[Any], kind: str = "DOUBLE") -> str:
+        """Return a constant list, read as a text: one of expressions takes far longer."""
+        return f"'[{','.join(map(str, values))}]'::{kind}[]"
 
 
 DIALECTS: dict[str, type[Dialect]] = {

@@ -92,8 +92,6 @@ def _feature(recipe: Recipe, at: int) -> dict[str, Any]:
     facts.update(_coding(given))
     facts["labels"] = list(given.labels)
     facts["parents"] = list(family.parents)
-    if any(view is not None for view in family.views):
-        facts["views"] = [None if view is None else list(view) for view in family.views]
     facts["log_prob"] = _shorten(family.log_prob)
     if given.groups is not None and family.log_within is not None:
         facts["groups"] = list(given.groups)

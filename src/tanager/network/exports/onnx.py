@@ -11,12 +11,13 @@ Every step of the recipe sends one message,
 
 .. math:: m(u, c) = t(c) + \log \sum_v K(u, v, c) \exp(T(u, v, c) - t(c))
 
-as in `sql_sums`. Arrays are (classes, rows, places ...).
+with K the step's tables, T the messages it receives for values that agree with what is known, and
+t the largest of T, so that nothing underflows. Arrays are (classes, rows, groups ...).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from string import ascii_letters
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.errors import ConfigurationError
 from tanager.network.decisions import Costs, read_costs
-from tanager.network.exports.recipe import Codes, Input, Recipe, Step, make_recipe
+from tanager.network.exports.recipe import Input, Recipe, Step, make_recipe
 from tanager.network.propagation import require_probabilities
 
 if TYPE_CHECKING:
@@ -377,21 +378,12 @@ def _add_look_ups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str]:
     An unknown input adds nothing; a known one below an unknown parent makes NaN.
     """
     groups, shares = _add_groups(graph, recipe, codes)
-    n = len(recipe.inputs)
-    if recipe.views:  # one more column for each view that tables have of an input
-        chosen = graph.columns(groups, *(i for i, _ in recipe.views))
-        known = [[*view, max(view) + 1] for _, view in recipe.views]  # unknown is one more
-        groups = graph.add("Concat", groups, graph.look_up(chosen, known), axis=1)
-    strides = np.zeros((n + len(recipe.views), n))
+    strides = np.zeros((len(recipe.inputs), len(recipe.inputs)))
     tables = []
     for at, family in enumerate(recipe.families):
-        columns = [
-            parent if view is None else n + recipe.views[parent, view]
-            for parent, view in zip(family.parents, family.views, strict=True)
-        ]
         table = recipe.table_with_unknown(at)
         stride = 1
-        for column, size in zip([at, *columns[::-1]], table.shape[-2::-1], strict=True):
+        for column, size in zip([at, *family.parents[::-1]], table.shape[-2::-1], strict=True):
             strides[column, at] = stride
             stride *= size
         tables.append(table.reshape(-1, recipe.n_classes))
@@ -463,15 +455,12 @@ def _add_joint(graph: Graph, recipe: Recipe, codes: str) -> str:
 
 
 def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], groups: str) -> str:
-    """Return the message of a step, (classes, rows, *step.shape)."""
-    scope = step.scope
-    parts = [
-        _align(graph, [i], [view], _evidence(graph, groups, i, view), scope)
-        for i, view in scope.items()
-    ]
-    for m in step.messages:
-        sent = recipe.steps[m]
-        parts.append(_align(graph, sent.separator, sent.views, messages[m], scope))
+    """Return the message of a step, (classes, rows, *step.shape[:-1])."""
+    sent = [recipe.steps[m].separator for m in step.messages]
+    scope = [*sorted({i for some in sent for i in some} - {step.input}), step.input]
+    parts = [_align(graph, [i], _evidence(graph, recipe, groups, i), scope) for i in scope]
+    pairs = zip(sent, step.messages, strict=True)
+    parts += [_align(graph, inputs, messages[m], scope) for inputs, m in pairs]
     gathered = graph.total(parts)
     top = graph.reduce("ReduceMax", gathered, *range(2, 2 + len(scope)), keep=True)
     weights = graph.add("Exp", graph.add("Sub", gathered, top))
@@ -487,12 +476,9 @@ def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], groups:
     return graph.add("Add", graph.add("Log", sums), graph.reshape(top, 0, 0, *(1 for _ in around)))
 
 
-def _evidence(graph: Graph, groups: str, i: int, view: Codes) -> str:
-    """Return 0 for every place that agrees with what is known, (1, rows, places)."""
-    size = max(view) + 1
-    column = graph.columns(groups, i)
-    if size < len(view):
-        column = graph.look_up(column, [[*view, size]])
+def _evidence(graph: Graph, recipe: Recipe, groups: str, i: int) -> str:
+    """Return 0 for every group that agrees with what is known, (1, rows, groups)."""
+    size, column = recipe.inputs[i].n_groups, graph.columns(groups, i)
     same = graph.add("Equal", column, graph.constant(np.arange(size)))
     unknown = graph.add("Equal", column, graph.constant([size]))
     agrees = graph.add("Or", same, unknown)
@@ -500,25 +486,10 @@ def _evidence(graph: Graph, groups: str, i: int, view: Codes) -> str:
     return graph.add("Unsqueeze", chosen, graph.integers(0))
 
 
-def _align(
-    graph: Graph,
-    inputs: Sequence[int],
-    views: Sequence[Codes],
-    what: str,
-    scope: Mapping[int, Codes],
-) -> str:
-    """Return (classes, rows, *inputs) with its axes in the places and the views of a scope.
-
-    The views of a scope tell apart at least what those of its messages do.
-    """
-    wanted = list(scope)
-    for axis, (i, view) in enumerate(zip(inputs, views, strict=True)):
-        firsts = [scope[i].index(of) for of in range(max(scope[i]) + 1)]
-        places = [view[first] for first in firsts]
-        if places != list(range(max(view) + 1)):
-            what = graph.add("Gather", what, graph.integers(*places), axis=2 + axis)
-    order = sorted(range(len(inputs)), key=lambda at: wanted.index(inputs[at]))
+def _align(graph: Graph, inputs: Sequence[int], what: str, scope: Sequence[int]) -> str:
+    """Return (classes, rows, *inputs) with its axes in the places of a scope."""
+    order = sorted(range(len(inputs)), key=lambda at: scope.index(inputs[at]))
     if order != list(range(len(inputs))):
         what = graph.add("Transpose", what, perm=[0, 1, *(2 + at for at in order)])
-    absent = [2 + at for at, i in enumerate(wanted) if i not in inputs]
+    absent = [2 + at for at, i in enumerate(scope) if i not in inputs]
     return graph.add("Unsqueeze", what, graph.integers(*absent)) if absent else what

@@ -25,7 +25,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -33,18 +32,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes.columns import NumericColumn
+from tanager.codes.groups import tells_all
 from tanager.errors import ConfigurationError, MemoryBoundError
-from tanager.network.coarse import Coarse
 from tanager.network.exports.bif import target_name
 from tanager.network.history import Edit
 from tanager.network.marginal import eliminate
-from tanager.parameters.tables import GroupedTable
 
 if TYPE_CHECKING:
     from tanager.codes import Codebook, Groups
     from tanager.codes.reading import Reading
     from tanager.network.network import Network
-    from tanager.parameters.tables import FamilyTable
+    from tanager.network.views import Views
 
 Floats = NDArray[np.float64]
 Codes: TypeAlias = tuple[int, ...]
@@ -89,17 +87,10 @@ class Family:
     """One input's table."""
 
     parents: tuple[int, ...]  # inputs, in the order of the table's axes
-    # Of each parent, for each of its groups the place on the table's axis; None where that is
-    # the group itself. Only tables that divide a parent's codes in different ways have views.
-    views: tuple[Codes | None, ...]
-    log_prob: Floats  # (*parent_places, n_groups, n_classes)
+    log_prob: Floats  # (*parents' groups, n_groups, n_classes)
     # (arity, n_classes): what each code of the input adds to the term of its group; None
     # where every code is a group of its own.
     log_within: Floats | None
-
-    def view(self, member: int) -> Codes | None:
-        """Return the places of a parent's groups; None for the input itself."""
-        return self.views[self.parents.index(member)] if member in self.parents else None
 
 
 @dataclass(frozen=True)
@@ -107,35 +98,10 @@ class Step:
     """Sum out one input's groups."""
 
     input: int
-    n_groups: int  # of the input
     separator: tuple[int, ...]  # inputs that the sum is a function of, ascending
-    # Of each of them, for each of its groups a place: the sum is the same for groups of one
-    # place.
-    views: tuple[Codes, ...]
     families: tuple[int, ...]  # families multiplied at this step
     messages: tuple[int, ...]  # earlier steps whose sums are multiplied at this step
-    beside: tuple[int, ...]  # inputs other than its own that these are functions of, ascending
-
-    @cached_property
-    def firsts(self) -> tuple[Codes, ...]:
-        """Of each input of the separator, the first group of every place."""
-        return tuple(tuple(view.index(of) for of in range(max(view) + 1)) for view in self.views)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Number of places of each input of the separator."""
-        return tuple(map(len, self.firsts))
-
-    @property
-    def n_terms(self) -> int:
-        """Number of terms of the sums, for one class."""
-        return prod(self.shape) * self.n_groups
-
-    @property
-    def scope(self) -> dict[int, Codes]:
-        """What the messages vary over: views of what is beside, then the input's own groups."""
-        views = dict(zip(self.separator, self.views, strict=True))
-        return {i: views[i] for i in self.beside} | {self.input: tuple(range(self.n_groups))}
+    shape: tuple[int, ...]  # number of groups of the separator's inputs, then of the input
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,19 +127,12 @@ class Recipe:
     @property
     def n_terms(self) -> int:
         """Number of terms of all sums, for all classes."""
-        return sum(step.n_terms for step in self.steps) * self.n_classes
+        return sum(prod(step.shape) for step in self.steps) * self.n_classes
 
     @property
     def sums(self) -> bool:
         """Whether an unknown input may have something known below it."""
         return any(family.parents for family in self.families)
-
-    @cached_property
-    def views(self) -> dict[tuple[int, Codes], int]:
-        """Number every view that tables have of an input."""
-        links = [link for f in self.families for link in zip(f.parents, f.views, strict=True)]
-        distinct = dict.fromkeys((i, view) for i, view in links if view is not None)
-        return {link: at for at, link in enumerate(distinct)}
 
     def table_with_unknown(self, at: int) -> Floats:
         """Return an input's table with one place more on every axis, which means unknown.
@@ -195,18 +154,14 @@ class Recipe:
         return table
 
     def step_table(self, step: Step) -> Floats:
-        """Return the product of a step's tables as logs, (*step.shape, groups, n_classes)."""
-        groups = dict(zip(step.separator, step.firsts, strict=True))
-        groups[step.input] = tuple(range(step.n_groups))
-        index = dict(zip(groups, np.ix_(*groups.values()), strict=True))  # one axis for each
-        total = np.zeros((*step.shape, step.n_groups, self.n_classes))
+        """Return the product of a step's tables as logs, (*step.shape, n_classes)."""
+        axes = dict(
+            zip((*step.separator, step.input), np.ix_(*map(range, step.shape)), strict=True)
+        )
+        total = np.zeros((*step.shape, self.n_classes))
         for at in step.families:
-            family, places = self.families[at], []
-            for member in (*family.parents, at):
-                view = family.view(member)
-                read = index[member]
-                places.append(read if view is None else np.array(view)[read])
-            total += family.log_prob[tuple(places)]
+            family = self.families[at]
+            total += family.log_prob[tuple(axes[member] for member in (*family.parents, at))]
         return total
 
     def check_probabilities(self, program: str, remedy: str) -> None:
@@ -221,8 +176,8 @@ class Recipe:
         """Refuse a network whose unknown inputs cannot be summed out within a bound."""
         if not self.sums:
             return
-        widest = max(self.steps, key=lambda step: step.n_terms)
-        n_cells = widest.n_terms * self.n_classes
+        widest = max(self.steps, key=lambda step: prod(step.shape))
+        n_cells = prod(widest.shape) * self.n_classes
         if n_cells > max_cells:
             together = sorted((widest.input, *widest.separator))
             names = ", ".join(repr(self.inputs[i].name) for i in together)
@@ -235,11 +190,8 @@ class Recipe:
 
 def make_recipe(network: Network) -> Recipe:
     """Describe a network; an error names the table that is too large to be spelled out."""
-    structure, codebook = network.structure, network.codebook
-    coarse = Coarse.of(network.tables, structure, codebook.domain.arities)
-    tables = network.tables.families if coarse is None else coarse.tables.families
-    within = [None] * len(tables) if coarse is None else coarse.within
-    _check_tables(structure.features, tables, within)
+    structure, codebook, views = network.structure, network.codebook, network.views
+    _check_tables(structure.features, views)
     # Features with one value for every row, whatever the row has, have a probability of one;
     # only scores could still say something of them.
     used = [
@@ -248,24 +200,22 @@ def make_recipe(network: Network) -> Recipe:
         if not (network.tables.normalized and codebook.leaves_out(structure.names[feature]))
     ]
     place = {feature: at for at, feature in enumerate(used)}
-    given = zip(structure.selected, structure.parent_indices, tables, within, strict=True)
-    families = tuple(
-        _family(parents, table, inside, place)
-        for feature, parents, table, inside in given
-        if feature in place
-    )
+    families = []
+    for at, feature in enumerate(structure.selected):
+        if feature in place:
+            parents = structure.parent_indices[at]
+            logs = views.spell(at, {p: 0 for p in parents if p not in place})
+            kept = tuple(place[p] for p in parents if p in place)
+            families.append(Family(kept, logs, views.within[at]))
     features = [structure.selected[at] for at in structure.topological_order()]
     order = tuple(place[feature] for feature in features if feature in place)
-    inputs = tuple(
-        _describe(codebook, feature, None if coarse is None else coarse.views[feature])
-        for feature in used
-    )
+    inputs = tuple(_describe(codebook, feature, views.groups[feature]) for feature in used)
     return Recipe(
         target=target_name(network),
         classes=tuple(codebook.classes.tolist()),
         log_prior=network.log_prior,
         inputs=inputs,
-        families=families,
+        families=tuple(families),
         order=order,
         steps=plan_steps(inputs, families, order if structure.is_moral() else None),
         normalized=network.tables.normalized,
@@ -275,15 +225,14 @@ def make_recipe(network: Network) -> Recipe:
 
 
 def plan_steps(
-    inputs: tuple[Input, ...], families: tuple[Family, ...], order: Codes | None
+    inputs: Sequence[Input], families: Sequence[Family], order: Codes | None
 ) -> tuple[Step, ...]:
     """Return how every input is summed out.
 
     The same steps serve any set of unknown inputs: what is known is a value
     that does not vary. On a structure without immoralities its `order`, parents
     first, is given: children then go before their parents, which joins nothing
-    that was not joined, and what they send knows their parents by their tables'
-    places. Else the order is that of least fill-in.
+    that was not joined. Else the order is that of least fill-in.
     """
     members = [frozenset((*family.parents, at)) for at, family in enumerate(families)]
 
@@ -300,28 +249,13 @@ def plan_steps(
         left.difference_update(used)
         taken = tuple(at for at in waiting if feature in steps[at].separator)
         waiting = [at for at in waiting if at not in taken]
-        sent = {i for at in taken for i in steps[at].separator} - {feature}
-        separator = sorted(sent.union(*(members[f] for f in used)) - {feature})
-        views = []
-        for i in separator:
-            read = [families[f].view(i) for f in used if i in members[f]]
-            about = [dict(zip(steps[at].separator, steps[at].views, strict=True)) for at in taken]
-            read += [known[i] for known in about if i in known]
-            views.append(_refine(read, inputs[i].n_groups))
+        joined = {i for at in taken for i in steps[at].separator}
+        separator = sorted(joined.union(*(members[f] for f in used)) - {feature})
         if separator:
             waiting.append(len(steps))
-        n_groups, beside = inputs[feature].n_groups, tuple(sorted(sent))
-        steps.append(Step(feature, n_groups, tuple(separator), tuple(views), used, taken, beside))
+        shape = tuple(inputs[i].n_groups for i in (*separator, feature))
+        steps.append(Step(feature, tuple(separator), used, taken, shape))
     return tuple(steps)
-
-
-def _refine(views: list[Codes | None], n_groups: int) -> Codes:
-    """Return places of groups, the same for those that no view tells apart, in their order."""
-    if None in views:
-        return tuple(range(n_groups))
-    known: dict[Codes, int] = {}
-    keys = zip(*(view for view in views if view is not None), strict=True)
-    return tuple(known.setdefault(key, len(known)) for key in keys)
 
 
 _EXPECTED = {
@@ -346,7 +280,7 @@ def expected_columns(network: Network, *, reads_text: bool) -> dict[str, list[st
     for name, feature in zip(structure.features, structure.selected, strict=True):
         if network.codebook.leaves_out(name):
             continue
-        given = _describe(network.codebook, feature, None)
+        given = _describe(network.codebook, feature)
         expected = _EXPECTED[given.temporal or given.kind]
         if given.reading is not None:
             style = "" if given.reading.style == "plain" else f" ({given.reading.style})"
@@ -356,33 +290,12 @@ def expected_columns(network: Network, *, reads_text: bool) -> dict[str, list[st
     return found
 
 
-def _family(
-    parents: tuple[int, ...], table: FamilyTable, within: Floats | None, place: dict[int, int]
-) -> Family:
-    """Return a table of the parents that have a place; of the others it knows one value."""
-    if isinstance(table, GroupedTable):
-        log_prob, known = table.log_prob, [tuple(view.tolist()) for view in table.groups]
-    else:
-        log_prob = table.to_dense().log_prob
-        known = [tuple(range(arity)) for arity in log_prob.shape[: len(parents)]]
-    views: list[Codes | None] = []
-    for parent, view in zip(parents, known, strict=True):
-        if parent in place:
-            views.append(None if view == tuple(range(len(view))) else view)
-        else:
-            log_prob = np.take(log_prob, 0, axis=len(views))
-    kept = tuple(place[p] for p in parents if p in place)
-    return Family(kept, tuple(views), log_prob, within)
-
-
-def _check_tables(
-    names: Sequence[str], tables: Sequence[FamilyTable], within: Sequence[Floats | None]
-) -> None:
+def _check_tables(names: Sequence[str], views: Views) -> None:
     sizes = {}
-    for name, table, logs in zip(names, tables, within, strict=True):
-        spelled = prod(table.member_arities) * table.n_classes
-        n_numbers = table.n_numbers if isinstance(table, GroupedTable) else spelled
-        sizes[name] = n_numbers + (0 if logs is None else logs.size)
+    for name, table, logs in zip(names, views.tables.families, views.within, strict=True):
+        sizes[name] = prod(table.member_arities) * table.n_classes + (
+            0 if logs is None else logs.size
+        )
     if sum(sizes.values()) > MAX_CELLS:
         largest = max(sizes, key=lambda name: sizes[name])
         raise MemoryBoundError(
@@ -392,7 +305,7 @@ def _check_tables(
         )
 
 
-def _describe(codebook: Codebook, feature: int, view: Groups | None) -> Input:
+def _describe(codebook: Codebook, feature: int, groups: Groups | None = None) -> Input:
     column = codebook.columns[feature]
     kind, temporal, cuts, unlisted = column.family, column.temporal, (), column.arity
     values: tuple[Any, ...] = ()
@@ -403,7 +316,6 @@ def _describe(codebook: Codebook, feature: int, view: Groups | None) -> Input:
         if kind == "text" and not temporal and all(map(_INSTANT.fullmatch, values)):
             # A file of 0.1.0 does not say so.
             temporal = "date" if all(" " in text for text in values) else "time"
-    groups = None if view is None else tuple(view.tolist())
     return Input(
         name=column.name,
         kind=kind,
@@ -414,6 +326,6 @@ def _describe(codebook: Codebook, feature: int, view: Groups | None) -> Input:
         arity=column.arity,
         labels=tuple(column.labels()),
         temporal=temporal,
-        groups=None if groups == tuple(range(column.arity)) else groups,
+        groups=None if groups is None or tells_all(groups) else tuple(groups.tolist()),
         reading=codebook.readings.get(column.name),
     )

@@ -48,11 +48,7 @@ static inline const double *@_cell(int i, const int *groups)
 {
     long at = 0;
     int k;
-    for (k = @_parent_start[i]; k < @_parent_start[i + 1]; k++) {
-        int place = groups[@_parents[k]];
-        if (@_view_start[k] >= 0)
-            place = @_views[@_view_start[k] + place];
-        at = at * @_n_places[k] + place;
-    }
+    for (k = @_parent_start[i]; k < @_parent_start[i + 1]; k++)
+        at = at * @_n_groups[@_parents[k]] + groups[@_parents[k]];
     return @_tables + @_table_start[i] + (at * @_n_groups[i] + groups[i]) * @_N_CLASSES;
 }

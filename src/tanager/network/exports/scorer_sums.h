@@ -2,8 +2,7 @@ static inline int @_message_at(int s, const int *groups)
 {
     int at = 0, k;
     for (k = @_separator_start[s]; k < @_separator_start[s + 1]; k++)
-        at = at * @_step_view_size[k]
-             + @_step_views[@_step_view_start[k] + groups[@_separators[k]]];
+        at = at * @_n_groups[@_separators[k]] + groups[@_separators[k]];
     return @_message_start[s] + at * @_N_CLASSES;
 }
 
@@ -13,7 +12,6 @@ static inline void @_sum(const int *known, double *joint)
 {
     double messages[@_N_MESSAGES];
     int groups[@_N_FEATURES], low[@_N_FEATURES], high[@_N_FEATURES], holds[@_N_FEATURES];
-    int turn[@_N_FEATURES] = {0}; /* the place whose turn it is, of each feature around a step */
     int i, s, k, c, v;
     for (i = 0; i < @_N_FEATURES; i++)
         holds[i] = known[i] < @_n_groups[i];
@@ -74,13 +72,9 @@ static inline void @_sum(const int *known, double *joint)
                 out[c] = n_around > 0 ? sum : out[c] + sum;
             }
             for (k = n_around - 1; k >= 0; k--) {
-                const int e = @_separator_start[s] + k;
                 i = around[k];
-                if (++turn[k] < (high[i] - low[i] > 1 ? @_step_view_size[e] : 1)) {
-                    groups[i] = @_firsts[@_first_start[e] + turn[k]];
+                if (++groups[i] < high[i])
                     break;
-                }
-                turn[k] = 0;
                 groups[i] = low[i];
             }
             if (k < 0)

@@ -27,7 +27,7 @@ import numpy as np
 from tanager.errors import ConfigurationError, MemoryBoundError, listed
 from tanager.network.decisions import Costs, read_costs
 from tanager.network.exports.bif import distinct
-from tanager.network.exports.dialects import DIALECTS, Dialect, DuckDB, balanced_sum, name_quoted
+from tanager.network.exports.dialects import DIALECTS, Dialect, balanced_sum, name_quoted
 from tanager.network.exports.recipe import Input, Recipe, make_recipe
 from tanager.network.exports.sql_stages import Stages
 from tanager.network.exports.sql_sums import add_sums, group_column
@@ -36,6 +36,7 @@ from tanager.network.propagation import require_probabilities
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
+MAX_TERMS = 1 << 20  # of all sums over unknown features: about 20 MB of text
 _TRUE = "'true', 't', '1', '1.0'"
 _FALSE = "'false', 'f', '0', '0.0'"
 _ROW = "tanager_row"  # what the statement calls a row of the table
@@ -87,7 +88,7 @@ def to_sql(
         )
     recipe, engine = make_recipe(network), DIALECTS[dialect]()
     if unknowns:
-        _check(recipe, engine)
+        _check(recipe)
     names = [table] if isinstance(table, str) else list(table)
     read = [given.name for given in recipe.inputs]
     kept = _listed(keep, read)
@@ -140,17 +141,15 @@ def _check_case(dialect: str, read: set[str], features: Sequence[str]) -> None:
             )
 
 
-def _check(recipe: Recipe, dialect: Dialect) -> None:
+def _check(recipe: Recipe) -> None:
     """Refuse what one statement cannot sum out."""
     remedy = "Export with unknowns=False: rows with unknown values then get NULL."
     recipe.check_probabilities("SQL", remedy)
-    n_terms = recipe.n_terms if recipe.sums else 0
-    if n_terms > dialect.max_terms:
-        recipe.check_width(dialect.max_terms, remedy)
+    if recipe.sums and recipe.n_terms > MAX_TERMS:
+        recipe.check_width(MAX_TERMS, remedy)
         raise MemoryBoundError(
-            f"Summing out unknown features takes {n_terms:,} terms, beyond the bound of "
-            f"{dialect.max_terms:,} that this dialect plans in good time. {remedy} DuckDB and "
-            f"PostgreSQL take up to {DuckDB.max_terms:,}; ONNX, C and JavaScript take any.",
+            f"Summing out unknown features takes {recipe.n_terms:,} terms, beyond the bound of "
+            f"{MAX_TERMS:,}. {remedy} ONNX, C and JavaScript take any.",
             parameter="unknowns",
         )
 
@@ -219,12 +218,9 @@ class _QueryWriter:
         each = [0, *self.classes] if self.log_probability else self.classes
         stages.open("grouped")
         for at, groups in self.grouped.items():
-            stages.add(f"g{at}", self._places(f"c{at}", groups))
+            stages.add(f"g{at}", self._group(f"c{at}", groups))
             for c in each:
                 stages.add(f"a{at}_{c}", self._share(at, c))
-        stages.open("viewed")
-        for (i, view), number in recipe.views.items():
-            stages.add(f"h{number}", self._places(group_column(recipe, i), view))
         stages.open("placed")
         for at, family in enumerate(recipe.families):
             if family.parents:
@@ -233,8 +229,6 @@ class _QueryWriter:
         for at in self.inputs:
             for c in each:
                 stages.add(f"f{at}_{c}", self._term(at, c))
-        for c in self.classes if self.sums_out and self.grouped else ():
-            stages.add(f"a{c}", balanced_sum([stages.read(f"a{at}_{c}") for at in self.grouped]))
 
     def _finish(self) -> str:
         """Write the stages from log-odds on."""
@@ -336,12 +330,12 @@ class _QueryWriter:
             f"CASE WHEN {value}<={self.dialect.number(cuts[middle])} THEN {left} ELSE {right} END"
         )
 
-    def _places(self, name: str, view: Sequence[int]) -> str:
-        """Return the group of a code or the place of a group, by runs; unknown is one more."""
+    def _group(self, name: str, groups: Sequence[int]) -> str:
+        """Return the group of a code, by runs; unknown is one more."""
         column = self.stages.read(name)
-        ends = [v for v in range(1, len(view)) if view[v] != view[v - 1]]
-        cases = [f"WHEN {column}<{end} THEN {view[end - 1]}" for end in [*ends, len(view)]]
-        return f"CASE {' '.join(cases)} ELSE {max(view) + 1} END"
+        ends = [v for v in range(1, len(groups)) if groups[v] != groups[v - 1]]
+        cases = [f"WHEN {column}<{end} THEN {groups[end - 1]}" for end in [*ends, len(groups)]]
+        return f"CASE {' '.join(cases)} ELSE {max(groups) + 1} END"
 
     def _share(self, at: int, c: int) -> str:
         """Return what a code adds to its group's log-odds: 0 if it is unknown.
@@ -355,12 +349,9 @@ class _QueryWriter:
 
     def _place(self, at: int) -> str:
         """Return where a feature's table has the number for some groups; unknown is one more."""
-        recipe, family = self.recipe, self.recipe.families[at]
-        columns = [
-            group_column(recipe, parent) if view is None else f"h{recipe.views[parent, view]}"
-            for parent, view in zip(family.parents, family.views, strict=True)
-        ]
-        place, *others = map(self.stages.read, [*columns, group_column(recipe, at)])
+        family = self.recipe.families[at]
+        columns = [group_column(self.recipe, i) for i in (*family.parents, at)]
+        place, *others = map(self.stages.read, columns)
         for column, size in zip(others, family.log_prob.shape[1:-1], strict=True):
             place = f"({place}*{size + 1}+{column})"
         return place

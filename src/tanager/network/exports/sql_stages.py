@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from tanager.errors import MemoryBoundError
 from tanager.network.exports.dialects import Dialect, name_quoted
 
 
@@ -14,7 +13,7 @@ class _Stage:
     name: str
     source: str = ""  # if it isn't the stage before
     union: str = ""  # an earlier stage, whose rows it has too
-    bounded: bool = False  # whether its columns must not be too many
+    text: str = ""  # all of it, of one that isn't a chain's link
     added: dict[str, str] = field(default_factory=dict)  # columns: names and expressions
     reads: set[str] = field(default_factory=set)
 
@@ -29,11 +28,15 @@ class Stages:
     @property
     def names(self) -> set[str]:
         """What the statement calls its stages."""
-        return {stage.name for stage in self._stages}
+        return {stage.name.partition("(")[0] for stage in self._stages}
 
-    def open(self, name: str, source: str = "", *, union: str = "", bounded: bool = False) -> None:
+    def open(self, name: str, source: str = "", *, union: str = "") -> None:
         """Begin a stage."""
-        self._stages.append(_Stage(name, source, union, bounded))
+        self._stages.append(_Stage(name, source, union))
+
+    def relate(self, name: str, text: str, reads: Iterable[str] = ()) -> None:
+        """Add a relation beside the chain, which reads some columns of the stage before it."""
+        self._stages.append(_Stage(name, text=text, reads=set(reads)))
 
     def add(self, name: str, what: str) -> None:
         """Add a column: its name and its expression."""
@@ -55,7 +58,9 @@ class Stages:
             needed |= stage.reads
         written, before = [], ""
         for stage, kept in zip(self._stages[:-1], reversed(carried[1:]), strict=True):
-            if stage.added or stage.source or stage.union:
+            if stage.text:
+                written.append(f"{stage.name} AS {self._dialect.materialized}({stage.text})")
+            elif stage.added or stage.source or stage.union:
                 written.append(self._write(stage, kept, stage.source or before))
                 before = stage.name
         pairs = zip(columns, names, strict=True)
@@ -69,14 +74,6 @@ class Stages:
             parts = f"SELECT {names} FROM {stage.union} UNION ALL SELECT {names} FROM {source}"
             return f"{stage.name} AS ({parts})"
         columns = [*carried, *(f"{what} AS {name}" for name, what in stage.added.items())]
-        bound = self._dialect.max_columns
-        if stage.bounded and len(columns) > bound:
-            raise MemoryBoundError(
-                f"Summing out unknown features takes {len(columns):,} columns at a time in this "
-                f"dialect, beyond the bound of {bound:,}. Export with unknowns=False, or use "
-                "another dialect or a structure with fewer parents.",
-                parameter="unknowns",
-            )
         listed = ",\n  ".join(columns) or "1 AS one"
         how = self._dialect.materialized
         return f"{stage.name} AS {how}(SELECT\n  {listed}\n FROM {source})"

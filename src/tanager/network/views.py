@@ -1,35 +1,32 @@
-"""Unknown features, summed out by groups of their values.
+"""A network by the views of its features: classes of values that no table tells apart.
 
 Tables often read a feature with hundreds of values by a few groups: those of its children, and
-its own, which is P(group of x | y, parents) times P(x | its group, y). If such a feature is
-unknown, its values needn't be told apart: the sums are those of a network of groups, plus what
-each known value adds within its group. The work falls with the number of groups, to the power of
-how many unknown features are connected.
+its own, which is P(group of x | y, parents) times P(x | its group, y). Given its view and the
+class, a value says nothing about any other feature. So whatever sums out values sums out views,
+and adds what each known value says within its view; the work falls with the number of views, to
+the power of how many unknown features are connected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes import Codes, Groups
-from tanager.codes.groups import group_codes
+from tanager.codes.groups import group_codes, tells_all
 from tanager.errors import MemoryBoundError
 from tanager.network.marginal import add_unknown_sums
-from tanager.numerics import log_sum_exp
+from tanager.numerics import Floats, Ints, log_sum_exp
 from tanager.parameters import DenseTable, FamilyTable, GroupedTable, Tables
 from tanager.parameters.proper_network import MAX_SPELLED, renormalise
+from tanager.parameters.tables import LARGE_CELLS, family_members
 from tanager.structure import Structure
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
-
-class Coarse(NamedTuple):
+class Views(NamedTuple):
     """A network of the values that its tables tell apart."""
 
     structure: Structure
@@ -37,25 +34,60 @@ class Coarse(NamedTuple):
     # Of each feature, for each of its values the class of values that no other table, and no
     # part of its own that reads parents, tells from it. Of one without parents and children
     # each value itself.
-    views: list[Groups]
-    tables: Tables  # of these classes
-    # (arity, n_classes): of each family, what a value adds to the term of its class.
+    groups: list[Groups]
+    sizes: Ints  # (n_features,): number of views
+    tables: Tables  # of views
+    # (arity, n_classes): of each family, what a value adds to the term of its view; None where
+    # every value is a view of its own.
     within: list[Floats | None]
 
     @classmethod
-    def of(cls, tables: Tables, structure: Structure, arities: Ints) -> Coarse | None:
-        """Find the values that tables don't tell apart; None if there are none."""
-        views = _views(tables, structure, arities, own=True)
-        if all(int(view.max()) + 1 == len(view) for view in views):
-            return None
+    def of(cls, tables: Tables, structure: Structure, arities: Ints) -> Views:
+        """Find the values that tables don't tell apart."""
+        groups = _views(tables, structure, arities, own=True)
         families, within = [], []
         for at, table in enumerate(tables.families):
             members = (*structure.parent_indices[at], structure.selected[at])
-            family, inside = _coarse(table, [views[one] for one in members])
+            family, inside = _by_views(table, [groups[one] for one in members])
             families.append(family)
             within.append(inside)
-        coarse = Tables(tables.log_prior, tuple(families), tables.normalized)
-        return cls(structure, arities, views, coarse, within)
+        sizes = np.array([len(np.unique(view)) for view in groups], np.int64)
+        by_view = Tables(tables.log_prior, tuple(families), tables.normalized)
+        return cls(structure, arities, groups, sizes, by_view, within)
+
+    @property
+    def joined(self) -> bool:
+        """Whether some view has several values."""
+        return any(inside is not None for inside in self.within)
+
+    def spell(self, at: int, known: Mapping[int, int]) -> Floats:
+        """Return log P(x | y, parents) by views, (*members unknown, n_classes).
+
+        `known` has the views of features that are known.
+        """
+        table, members = self.tables.families[at], family_members(self.structure, at).tolist()
+        if isinstance(table, DenseTable):
+            return table.log_prob[tuple(known.get(m, slice(None)) for m in members)]
+        shape = [1 if m in known else int(self.sizes[m]) for m in members]
+        n_cells = prod(shape) * table.n_classes
+        if n_cells > LARGE_CELLS:
+            raise MemoryBoundError(
+                f"The table of {self.structure.features[at]!r} has {n_cells:,} cells, too many to "
+                "be spelled out. Learn a structure with fewer parents."
+            )
+        codes = np.indices(shape, np.uint16).reshape(len(shape), -1)
+        for place, member in enumerate(members):
+            codes[place] += known.get(member, 0)
+        logs = np.zeros((codes.shape[1], table.n_classes))
+        table.add_terms(codes, self.sizes[members], np.arange(len(shape)), logs)
+        free = [n for m, n in zip(members, shape, strict=True) if m not in known]
+        return logs.reshape(*free, table.n_classes)
+
+    def by_value(self, at: int) -> Floats:
+        """Return log P(value | y, parents' views), (*parents, arity, n_classes)."""
+        groups, within = self.groups[self.structure.selected[at]], self.within[at]
+        spelled = np.take(self.tables.families[at].to_dense().log_prob, groups, axis=-2)
+        return spelled if within is None else spelled + within
 
     def add_unknown_sums(self, codes: Codes, log_joint: Floats) -> None:
         """Add to the log-joint (n_rows, n_classes) what families with unknown members sum to.
@@ -67,10 +99,11 @@ class Coarse(NamedTuple):
         rows = np.flatnonzero(unknown.any(axis=0))
         if self.structure.max_parents == 0 or rows.size == 0:
             return
-        some = group_codes(codes[:, rows], self.views)
+        some = np.ascontiguousarray(codes[:, rows])
+        if self.joined:
+            some = group_codes(some, self.groups)
         part = log_joint[rows]
-        sizes = np.array([int(view.max()) + 1 for view in self.views], np.int64)
-        add_unknown_sums(self.tables, self.structure, some, sizes, part)
+        add_unknown_sums(self.tables, self.structure, some, self.sizes, part)
         place = {feature: at for at, feature in enumerate(selected)}
         for at, inside in enumerate(self.within):
             if inside is None:
@@ -87,30 +120,27 @@ def renormalise_by_groups(tables: Tables, structure: Structure, arities: Ints) -
 
     The structure has no immoralities. An error names a table that is too large.
     """
-    coarse = Coarse.of(tables, structure, arities)
-    read = tables if coarse is None else coarse.tables
-    for name, table in zip(structure.features, read.families, strict=True):
+    views = Views.of(tables, structure, arities)
+    for name, table in zip(structure.features, views.tables.families, strict=True):
         if prod(table.member_arities) * table.n_classes > MAX_SPELLED:
             raise MemoryBoundError(
                 f"The table of {name!r} is too large to be edited. Learn a structure with fewer "
                 "parents."
             )
-    proper = renormalise(structure, read)
-    if coarse is None:
-        return proper
+    proper = renormalise(structure, views.tables)
     # A sum over a child's values knows a parent as the child does: by these groups.
     known = _views(tables, structure, arities, own=False)
     families = []
-    for at, (table, within) in enumerate(zip(proper.families, coarse.within, strict=True)):
+    for at, (table, within) in enumerate(zip(proper.families, views.within, strict=True)):
         parents, feature = structure.parent_indices[at], structure.selected[at]
         logs = table.to_dense().log_prob
         for axis, parent in enumerate(parents):
             firsts = np.unique(known[parent], return_index=True)[1]
-            logs = np.take(logs, coarse.views[parent][firsts], axis=axis)
-        inside = np.zeros((int(arities[feature]), tables.log_prior.shape[0]))
-        groups = [*(known[parent] for parent in parents), coarse.views[feature]]
-        inside = inside if within is None else within
-        families.append(GroupedTable.of_groups(np.ascontiguousarray(logs), inside, groups))
+            logs = np.take(logs, views.groups[parent][firsts], axis=axis)
+        if within is None:
+            within = np.zeros((int(arities[feature]), tables.log_prior.shape[0]))
+        groups = [*(known[parent] for parent in parents), views.groups[feature]]
+        families.append(GroupedTable.of_groups(np.ascontiguousarray(logs), within, groups))
     return Tables(proper.log_prior, tuple(families), proper.normalized)
 
 
@@ -146,16 +176,16 @@ def _refine(views: Sequence[Groups | None], arity: int) -> Groups:
     return np.argsort(np.argsort(first))[found.ravel()].astype(np.uint16)
 
 
-def _coarse(table: FamilyTable, views: Sequence[Groups]) -> tuple[FamilyTable, Floats | None]:
+def _by_views(table: FamilyTable, views: Sequence[Groups]) -> tuple[FamilyTable, Floats | None]:
     """Return the table of classes of values, and what each value adds to it."""
     own = views[-1]
-    n_own = int(own.max()) + 1
+    n_own = len(np.unique(own))
     if isinstance(table, GroupedTable):
         firsts = [np.unique(view, return_index=True)[1] for view in views]
         groups = [group[first] for group, first in zip(table.member_groups, firsts, strict=True)]
         sums, inside = _divide(table.log_within, own, n_own)
         return GroupedTable.of_groups(table.log_group, sums, groups), inside
-    if n_own == len(own):
+    if tells_all(own):
         return table, None
     # Only tables without parents are dense, with values that count as one.
     sums, inside = _divide(table.to_dense().log_prob, own, n_own)
