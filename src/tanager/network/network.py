@@ -10,10 +10,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from tanager.codes import Codebook, Codes
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import ConfigurationError
 from tanager.network.answers import Answer, Completion, LabelledTable, label_table
 from tanager.network.decisions import Decides
 from tanager.network.history import Edit
@@ -413,18 +412,6 @@ class Network(Decides):
 
     def __getstate__(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    def log_family(self, X: Any, y: ArrayLike) -> Floats:
-        """Return log P(x_i | y, parents) of each feature, shape (n_rows, n_features).
-
-        With the class's log-prior, a row sums to its log-joint. Features that are unknown, or
-        not in the structure, contribute nothing.
-        """
-        terms = self.log_terms(self.codebook.encode(X))
-        labels = self.codebook.encode_labels(y)
-        if labels.shape[0] != terms.shape[0]:
-            raise DataError(f"X has {terms.shape[0]} rows, but y has {labels.shape[0]}.")
-        return terms[np.arange(labels.shape[0]), :, labels]
 
     def log_terms(self, codes: Codes) -> Floats:
         r"""Return each feature's part of the log-joint, (n_rows, n_features, n_classes).

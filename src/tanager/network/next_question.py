@@ -3,7 +3,7 @@
 A question about a feature is worth what the expected cost of the best action falls by once the
 answer is known, or the entropy of the class without costs. Both are sums over the answers of a
 function of P(answer, class | what is known), which one propagation gives for all features
-(`tanager.network.propagation.Spread`). An adaptive plan chooses each question by the answers so
+(`tanager.network.propagation`). An adaptive plan chooses each question by the answers so
 far: a tree, found by recursion over questions and answers.
 """
 
@@ -21,7 +21,7 @@ from tanager.errors import ConfigurationError, MemoryBoundError, listed
 from tanager.network.answers import align_columns
 from tanager.network.decisions import Costs, is_number
 from tanager.network.evidence import check_count, find_feature, one_row
-from tanager.network.propagation import Spread
+from tanager.network.propagation import Propagation
 from tanager.network.queries import refuse_impossible
 from tanager.numerics import Floats
 
@@ -249,9 +249,9 @@ class _Asked:
             and price[f] <= most + NOTHING
             and (wanted is None or f in wanted)
         ]
-        self.first = self._spread(())
+        self.first = self._propagate(())
         refuse_impossible(np.array([self.first.log_evidence]))
-        now = self.first.kept[None]
+        now = self.first.of_kept[None]
         self.now = self._left(now)
         self.action = None
         self.nothing, self.knowing = NOTHING * max(self.now, 1.0), 0.0
@@ -348,7 +348,7 @@ class _Asked:
     def gains(self, some: tuple[int, ...], features: Iterable[int]) -> dict[int, float]:
         """Return what the answers to some questions and one more are worth, for each more."""
         arities = self.network.codebook.domain.arities
-        spread = self._spread(some) if some else self.first
+        found = self._propagate(some) if some else self.first
         out = {}
         for feature in features:
             asked = (feature, *some)
@@ -358,12 +358,12 @@ class _Asked:
                     f"The answers to {names} have too many combinations to be compared "
                     f"({MOST_CELLS:,} are allowed). Lower n, or name other questions with among=."
                 )
-            gain = self.now - self._left(spread.values(asked, spread.joints[feature]))
+            gain = self.now - self._left(found.values(asked, found.joints[feature]))
             out[feature] = gain if gain > self.nothing else 0.0
         return out
 
-    def _spread(self, kept: tuple[int, ...]) -> Spread:
-        return Spread.of(self.network, *self.evidence, kept)
+    def _propagate(self, kept: tuple[int, ...]) -> Propagation:
+        return Propagation(self.network, *self.evidence, kept)
 
     def _left(self, joint: Floats) -> float:
         """Return the expected cost, or the entropy in bits, from P(answer, class)."""

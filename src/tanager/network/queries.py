@@ -27,7 +27,7 @@ from tanager.network.evidence import (
     one_row,
     read_evidence,
 )
-from tanager.network.propagation import Propagation, Spread, require_probabilities
+from tanager.network.propagation import Propagation, require_probabilities
 from tanager.numerics import Floats, log_sum_exp
 
 if TYPE_CHECKING:
@@ -59,9 +59,9 @@ def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer
             f"{MOST_CELLS:,} cells. Ask about fewer features, or fewer rows at a time."
         )
     if known.likelihoods:
-        found = Spread.of(network, known.fixed(network), *known.logs, kept=tuple(features))
+        found = Propagation(network, known.fixed(network), *known.logs, tuple(features))
         with np.errstate(divide="ignore"):
-            logs = np.log(found.values(tuple(features), found.kept)) + found.log_evidence
+            logs = np.log(found.values(found.kept, found.of_kept)) + found.log_evidence
     else:
         grid = np.indices(shape, known.codes.dtype).reshape(len(shape), prod(shape))
         codes = np.repeat(known.codes, grid.shape[1], axis=1)
@@ -99,7 +99,7 @@ def log_evidence(network: Network, evidence: Any) -> Any:
 def _log_joint(network: Network, known: Known) -> Floats:
     """Return log P(class, evidence) for every row, (n_rows, n_classes)."""
     if known.likelihoods:
-        return Propagation.of(network, known.fixed(network), *known.logs).log_classes[None]
+        return Propagation(network, known.fixed(network), *known.logs).log_top[None]
     codes = known.codes
     parts = [
         network.log_joint_of_codes(np.ascontiguousarray(codes[:, low : low + BATCH_ROWS]))
@@ -173,7 +173,7 @@ def _ranked(network: Network, known: Known, n: int) -> Iterator[tuple[float, int
     heap: list[tuple[Any, ...]] = []
 
     def push(fixed: dict[int, int], likelihoods: dict[int, Floats], classes: Floats) -> None:
-        found = Propagation.of(network, fixed, likelihoods, classes, maximise=True).best()
+        found = Propagation(network, fixed, likelihoods, classes, maximise=True).best()
         if np.isfinite(found[0]) and found[0] > IMPOSSIBLE:
             heapq.heappush(heap, (-found[0], next(order), found, fixed, likelihoods, classes))
 
@@ -219,10 +219,10 @@ def _draw_codes(
     network: Network, known: Known, n: int, rng: np.random.Generator
 ) -> tuple[Codes, NDArray[np.int64]]:
     """Draw codes (n_features, n) and classes (n,) from P(unknown | evidence)."""
-    found = Propagation.of(network, known.fixed(network), *known.logs)
-    refuse_impossible(np.atleast_1d(log_sum_exp(found.log_classes, axis=0)))
+    found = Propagation(network, known.fixed(network), *known.logs, to_draw=True)
+    refuse_impossible(np.array([found.log_evidence]))
     n_classes = len(known.classes)
-    labels = _pick(np.zeros(n, np.int64), found.log_classes[None], rng).astype(np.int64)
+    labels = _pick(np.zeros(n, np.int64), found.log_top[None], rng).astype(np.int64)
     codes = np.repeat(known.codes, n, axis=1)
     views: dict[int, NDArray[np.int64]] = {}
     for feature, above, logs in reversed(found.steps):
