@@ -14,7 +14,7 @@ For pairs, the model's own codes are joined to at most `MOST_GROUPS` groups of a
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,7 +26,7 @@ from tanager.codes.columns import SeenNumbers
 from tanager.codes.hashing import sample_rows
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.network.checks import as_list, need
+from tanager.network.checks import as_list, conform, need
 from tanager.network.recalibration import estimate_shares, recalibrate
 from tanager.numerics import Floats, log_softmax, log_sum_exp
 from tanager.parameters.tables import HeldOutRows
@@ -319,69 +319,59 @@ def check_reference(data: Any, codebook: Codebook) -> Reference | None:
     """Return the reference of a model file's header, all checked; None where it has none."""
     if data is None:
         return None
-    need(isinstance(data, dict), "the reference is not an object")
+    conform(data, {"pairs": [[int]]}, "reference")
     columns, n_classes = codebook.columns, len(codebook.classes)
-    n = len(columns)
-    names = "classes", "expected", "assumed"
-    classes, expected, assumed = (_numbers(data.get(k), n_classes, k) for k in names)
-    estimated = _numbers(data.get("estimated"), None, "estimated")
-    need(len(estimated) in (0, n_classes), "the reference's estimated are malformed")
-    need(bool(classes.sum() > 0), "the reference has no rows")
-    found = as_list(data.get("calibration"), "the reference's calibration")
-    need(len(found) == n_classes, "the reference's calibration is of other classes")
-    calibration = [_numbers(one, 2, "calibration") for one in found]
-    ends = [_numbers(one, None, "ends") for one in _lists(data, "ends", n)]
-    cells = [_numbers(one, None, "cells") for one in _lists(data, "cells", n)]
-    bounds = [_numbers(one, MOST_GROUPS - 1, "bounds") for one in _lists(data, "bounds", n)]
-    pairs = as_list(data.get("pairs"), "the pairs of the reference")
-    for column, end, cell, bound in zip(columns, ends, cells, bounds, strict=True):
+    n, pairs = len(columns), data["pairs"]
+    shapes: dict[str, tuple[int | None, ...]] = {
+        "classes": (n_classes,),
+        "expected": (n_classes,),
+        "assumed": (n_classes,),
+        "estimated": (None,),
+        "calibration": (n_classes, 2),
+        "ends": (n, None),
+        "cells": (n, None),
+        "bounds": (n, MOST_GROUPS - 1),
+        "pair_counts": (len(pairs) * MOST_GROUPS**2,),
+        "class_counts": (n * MOST_GROUPS * n_classes,),
+        "scores": (None,),
+    }
+    found = {name: _numbers(data.get(name), shape, name) for name, shape in shapes.items()}
+    need(bool(found["classes"].sum() > 0), "the reference has no rows")
+    of_columns = (found[name] for name in ("ends", "cells", "bounds"))
+    for column, end, cell, bound in zip(columns, *of_columns, strict=True):
+        name, n_known = column.name, column.arity - (column.missing_code is not None)
         numeric = isinstance(column, NumericColumn)
-        n_known = column.arity - (column.missing_code is not None)
-        need(not len(end) or numeric, f"the reference has ends of {column.name!r}, no number")
-        need(bool((np.diff(end) > 0).all()), f"the reference's ends of {column.name!r} descend")
+        need(not len(end) or numeric, f"the reference has ends of {name!r}, no number")
+        need(bool((np.diff(end) > 0).all()), f"the reference's ends of {name!r} descend")
         size = len(end) or n_known
-        need(len(cell) == size + 3, f"the reference of {column.name!r} has another size")
+        need(len(cell) == size + 3, f"the reference of {name!r} has another size")
         good = (np.diff(bound) >= 0).all() and (bound == np.rint(bound)).all()
-        need(bool(good), f"the reference's groups of {column.name!r} descend")
-    for pair in pairs:
-        good = isinstance(pair, list) and len(pair) == 2 and all(type(i) is int for i in pair)
-        need(good and all(0 <= i < n for i in pair), "a pair of the reference isn't known")
-    shape = len(pairs), MOST_GROUPS, MOST_GROUPS
-    pair_counts = _numbers(data.get("pair_counts"), len(pairs) * MOST_GROUPS**2, "pair_counts")
-    by_class = _numbers(data.get("class_counts"), n * MOST_GROUPS * n_classes, "class_counts")
-    scores = _numbers(data.get("scores"), None, "scores")
+        need(bool(good), f"the reference's groups of {name!r} descend")
+    known = all(len(pair) == 2 and all(0 <= i < n for i in pair) for pair in pairs)
+    need(known, "a pair of the reference isn't known")
+    scores, estimated = found["scores"], found["estimated"]
     need(len(scores) in (0, len(LEVELS)), "the reference has another number of scores")
     need(bool((np.diff(scores) >= 0).all()), "the reference's scores descend")
-    counted = [classes, expected, assumed, estimated, pair_counts, by_class, *cells]
+    counts = ("classes", "expected", "assumed", "estimated", "pair_counts", "class_counts")
+    counted = [*(found[name] for name in counts), *found["cells"]]
     need(all(bool((one >= 0).all()) for one in counted), "the reference has a negative count")
-    shares = (expected, assumed, *([estimated] if len(estimated) else []))
+    need(len(estimated) in (0, n_classes), "the reference's estimated are malformed")
+    shares = (found["expected"], found["assumed"], *([estimated] if len(estimated) else []))
     good = all(abs(float(one.sum()) - 1) < 1e-6 for one in shares)
     need(good, "the reference's shares don't sum to one")
-    return Reference(
-        classes,
-        expected,
-        assumed,
-        estimated,
-        np.array(calibration).reshape(n_classes, 2),
-        tuple(ends),
-        tuple(cells),
-        tuple(one.astype(np.int64) for one in bounds),
-        tuple((i, j) for i, j in pairs),
-        pair_counts.reshape(shape),
-        by_class.reshape(n, MOST_GROUPS, n_classes),
-        scores,
-    )
+    found["calibration"] = np.array(found["calibration"]).reshape(n_classes, 2)
+    found["bounds"] = tuple(one.astype(np.int64) for one in found["bounds"])
+    found["pair_counts"] = found["pair_counts"].reshape(-1, MOST_GROUPS, MOST_GROUPS)
+    found["class_counts"] = found["class_counts"].reshape(n, MOST_GROUPS, n_classes)
+    return Reference(**found, pairs=tuple((i, j) for i, j in pairs))
 
 
-def _lists(data: Mapping[str, Any], name: str, n: int) -> list[Any]:
-    found = as_list(data.get(name), f"the reference's {name}")
-    need(len(found) == n, f"the reference's {name} are of another number of columns")
-    return found
-
-
-def _numbers(data: Any, n: int | None, name: str) -> Floats:
-    """Return finite numbers, n of them where that is known."""
-    found = as_list(data, f"the reference's {name}")
+def _numbers(data: Any, shape: tuple[int | None, ...], name: str) -> Any:
+    """Return finite numbers, so many where that is known; of two axes, one array for each."""
+    found, (n, *inner) = as_list(data, f"the reference's {name}"), shape
+    need(n is None or len(found) == n, f"the reference's {name} are malformed")
+    if inner:
+        return tuple(_numbers(one, tuple(inner), name) for one in found)
     good = all(type(x) in (int, float) and abs(x) <= sys.float_info.max for x in found)
-    need(good and (n is None or len(found) == n), f"the reference's {name} are malformed")
+    need(good, f"the reference's {name} are malformed")
     return np.array(found, np.float64)

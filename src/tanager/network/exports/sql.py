@@ -189,84 +189,69 @@ class _QueryWriter:
 
     def write(self, table: str) -> str:
         """Return the statement."""
-        stages, read = self.stages, self.stages.read
-        stages.open("raw", f"{table} AS {_ROW}")
-        for at, name in enumerate(self.kept):
-            stages.add(f"k{at}", _column(name))
-        for at, given in enumerate(self.recipe.inputs):
-            stages.add(f"v{at}", self._raw(given))
-        stages.open("coded")
-        for at in self.inputs:
-            stages.add(f"c{at}", self._code(at))
-        self._look_up()
-        stages.open("plain")
-        prior = self.recipe.log_prior
-        for c in self.classes:
-            odds = self.dialect.constant(float(prior[c] - prior[0]))
-            stages.add(f"l{c}", balanced_sum([odds, *(read(f"f{at}_{c}") for at in self.inputs)]))
-        if self.log_probability:  # what the first class has, to which log-odds are relative
-            first = self.dialect.constant(float(prior[0]))
-            stages.add("base", balanced_sum([first, *(read(f"f{at}_0") for at in self.inputs)]))
-        if self.sums_out:
-            add_sums(stages, self.recipe, self.dialect)
-            stages.open("scored", union="plain WHERE l1 IS NOT NULL")
-        return self._finish()
-
-    def _look_up(self) -> None:
-        """Write the stages from ``coded`` to ``looked``."""
-        recipe, stages = self.recipe, self.stages
+        dialect, recipe, stages = self.dialect, self.recipe, self.stages
         each = [0, *self.classes] if self.log_probability else self.classes
-        stages.open("grouped")
-        for at, groups in self.grouped.items():
-            stages.add(f"g{at}", self._group(f"c{at}", groups))
-            for c in each:
-                stages.add(f"a{at}_{c}", self._share(at, c))
-        stages.open("placed")
-        for at, family in enumerate(recipe.families):
-            if family.parents:
-                stages.add(f"i{at}", self._place(at))
-        stages.open("looked")
-        for at in self.inputs:
-            for c in each:
-                stages.add(f"f{at}_{c}", self._term(at, c))
+        known = "cga" if self.sums_out else ""  # what sums read, after the look-ups
+        kept = {f"k{at}": _column(name) for at, name in enumerate(self.kept)}
+        values = {f"v{at}": self._raw(given) for at, given in enumerate(recipe.inputs)}
+        stages.add("raw", kept | values or {"one": "1"}, source=f"{table} AS {_ROW}")
+        stages.add("coded", {f"c{at}": self._code(at) for at in self.inputs}, "k")
+        groups = {f"g{at}": _group(f"c{at}", some) for at, some in self.grouped.items()}
+        shares = {f"a{at}_{c}": self._share(at, c) for at in self.grouped for c in each}
+        stages.add("grouped", groups | shares, "kc")
+        places = {f"i{at}": self._place(at) for at in self.inputs if recipe.families[at].parents}
+        stages.add("placed", places, "kcga")
+        terms = {f"f{at}_{c}": self._term(at, c) for at in self.inputs for c in each}
+        stages.add("looked", terms, f"k{known}")
+        sums = {}
+        for c in each:  # log-odds, and what the first class has, to which they are relative
+            prior = float(recipe.log_prior[c] - (recipe.log_prior[0] if c else 0.0))
+            parts = [dialect.constant(prior), *(f"f{at}_{c}" for at in self.inputs)]
+            sums[f"l{c}" if c else "base"] = balanced_sum(parts)
+        stages.add("plain", sums, f"kf{known}")
+        if self.sums_out:
+            add_sums(stages, recipe, dialect)
+            stages.unite("scored", "plain WHERE l1 IS NOT NULL", "klbf")
+        return self._finish()
 
     def _finish(self) -> str:
         """Write the stages from log-odds on."""
-        dialect, stages, read = self.dialect, self.stages, self.stages.read
-        every = range(self.recipe.n_classes)
-        stages.open("topped")
-        stages.add("top", dialect.top(["0.0", *(read(f"l{c}") for c in self.classes)]))
-        stages.open("weighed")
-        for c in every:  # some engines refuse exp of a large negative number
-            odds = f"{read(f'l{c}') if c else '0.0'} - {read('top')}"
-            stages.add(f"w{c}", f"EXP({dialect.greatest}({odds}, -700.0))")
-        stages.open("priced")
-        costs = [] if self.costs is None else self.costs.matrix.tolist()
-        for action, row in enumerate(costs):
-            prices = [f"{read(f'w{c}')} * {dialect.number(cost)}" for c, cost in enumerate(row)]
-            stages.add(f"e{action}", f"({balanced_sum(prices)}) / ({self._total()})")
-        stages.open("")
+        dialect, stages, carried = (
+            self.dialect,
+            self.stages,
+            "klbf" if self.contributions else "klb",
+        )
+        top = dialect.top(["0.0", *(f"l{c}" for c in self.classes)])
+        stages.add("topped", {"top": top}, carried)
+        weights = {}
+        for c in range(self.recipe.n_classes):  # some engines refuse exp of a large negative number
+            odds = f"{f'l{c}' if c else '0.0'} - top"
+            weights[f"w{c}"] = f"EXP({dialect.greatest}({odds}, -700.0))"
+        stages.add("weighed", weights, f"{carried}t")
+        total = balanced_sum(list(weights))
+        expected = {}
+        for action, row in enumerate([] if self.costs is None else self.costs.matrix.tolist()):
+            prices = [f"w{c} * {dialect.number(cost)}" for c, cost in enumerate(row)]
+            expected[f"e{action}"] = f"({balanced_sum(prices)}) / ({total})"
+        stages.add("priced", expected, f"{carried}tw")
         # Where a row has no log-odds it has no probabilities.
-        known = f"CASE WHEN {read('l1')} IS NOT NULL THEN {{}} END" if self.classes else "{}"
-        shown = [(read(f"k{at}"), name) for at, name in enumerate(self.kept)]
+        known = "CASE WHEN l1 IS NOT NULL THEN {} END" if self.classes else "{}"
+        shown = [(f"k{at}", name) for at, name in enumerate(self.kept)]
         labels = [_printable(str(label)) for label in self.recipe.classes]
         for c, label in enumerate(labels):
-            shown.append((known.format(f"{read(f'w{c}')} / ({self._total()})"), f"p_{label}"))
+            shown.append((known.format(f"w{c} / ({total})"), f"p_{label}"))
         if self.costs is not None:
             shown.append((known.format(self._cheapest(self.costs)), "decision"))
             for action, name in enumerate(self.costs.names):
-                shown.append((known.format(read(f"e{action}")), f"cost_{_printable(name)}"))
+                shown.append((known.format(f"e{action}"), f"cost_{_printable(name)}"))
         for at, given in enumerate(self.recipe.inputs if self.contributions else ()):
             for c in self.classes:
                 label = f"_{labels[c]}" if len(labels) > 2 else ""
-                shown.append((read(f"f{at}_{c}"), f"log_odds_{given.name}{label}"))
+                shown.append((f"f{at}_{c}", f"log_odds_{given.name}{label}"))
         if self.log_probability:
-            total = f"{read('base')} + {read('top')} + LN({self._total()})"
-            shown.append((total, "log_probability"))
-        return stages.select([what for what, _ in shown], self._names([name for _, name in shown]))
-
-    def _total(self) -> str:
-        return balanced_sum([self.stages.read(f"w{c}") for c in range(self.recipe.n_classes)])
+            shown.append((f"base + top + LN({total})", "log_probability"))
+        names = self._names([name for _, name in shown])
+        return stages.select([what for what, _ in shown], names)
 
     def _cheapest(self, costs: Costs) -> str:
         """Return the action of least expected cost, the first of those that cost the same."""
@@ -300,7 +285,7 @@ class _QueryWriter:
         return column if plain else dialect.to_double.format(column)
 
     def _code(self, at: int) -> str:
-        given, dialect, value = self.recipe.inputs[at], self.dialect, self.stages.read(f"v{at}")
+        given, dialect, value = self.recipe.inputs[at], self.dialect, f"v{at}"
         cases = [f"WHEN {value} IS NULL THEN {given.missing}"]
         if given.kind == "number":
             return f"CASE {cases[0]} ELSE {self._interval(value, given.cuts)} END"
@@ -330,13 +315,6 @@ class _QueryWriter:
             f"CASE WHEN {value}<={self.dialect.number(cuts[middle])} THEN {left} ELSE {right} END"
         )
 
-    def _group(self, name: str, groups: Sequence[int]) -> str:
-        """Return the group of a code, by runs; unknown is one more."""
-        column = self.stages.read(name)
-        ends = [v for v in range(1, len(groups)) if groups[v] != groups[v - 1]]
-        cases = [f"WHEN {column}<{end} THEN {groups[end - 1]}" for end in [*ends, len(groups)]]
-        return f"CASE {' '.join(cases)} ELSE {max(groups) + 1} END"
-
     def _share(self, at: int, c: int) -> str:
         """Return what a code adds to its group's log-odds: 0 if it is unknown.
 
@@ -345,26 +323,32 @@ class _QueryWriter:
         logs = self.recipe.families[at].log_within
         assert logs is not None  # the input has groups
         odds = np.append(logs[:, c] - (logs[:, 0] if c else 0.0), 0.0)
-        return self.dialect.look_up(odds.tolist(), self.stages.read(f"c{at}"))
+        return self.dialect.look_up(odds.tolist(), f"c{at}")
 
     def _place(self, at: int) -> str:
         """Return where a feature's table has the number for some groups; unknown is one more."""
         family = self.recipe.families[at]
-        columns = [group_column(self.recipe, i) for i in (*family.parents, at)]
-        place, *others = map(self.stages.read, columns)
+        place, *others = (group_column(self.recipe, i) for i in (*family.parents, at))
         for column, size in zip(others, family.log_prob.shape[1:-1], strict=True):
             place = f"({place}*{size + 1}+{column})"
         return place
 
     def _term(self, at: int, c: int) -> str:
         """Return a feature's log-odds: 0 if it is unknown, NULL if only a parent is."""
-        family, read = self.recipe.families[at], self.stages.read
+        family = self.recipe.families[at]
         table = self.recipe.table_with_unknown(at)
         odds = table[..., c] - (table[..., 0] if c else 0.0)
         numbers = [None if x != x else x for x in odds.ravel().tolist()]
-        place = read(f"i{at}" if family.parents else group_column(self.recipe, at))
+        place = f"i{at}" if family.parents else group_column(self.recipe, at)
         found = self.dialect.look_up(numbers, place)
-        return found if family.log_within is None else f"{found} + {read(f'a{at}_{c}')}"
+        return found if family.log_within is None else f"{found} + a{at}_{c}"
+
+
+def _group(column: str, groups: Sequence[int]) -> str:
+    """Return the group of a code, by runs; unknown is one more."""
+    ends = [v for v in range(1, len(groups)) if groups[v] != groups[v - 1]]
+    cases = [f"WHEN {column}<{end} THEN {groups[end - 1]}" for end in [*ends, len(groups)]]
+    return f"CASE {' '.join(cases)} ELSE {max(groups) + 1} END"
 
 
 def _printable(text: str) -> str:

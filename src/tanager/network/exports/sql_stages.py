@@ -1,79 +1,54 @@
-"""A chain of common table expressions, each of which carries what later ones read."""
+"""A chain of common table expressions, and relations beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 
 from tanager.network.exports.dialects import Dialect, name_quoted
 
 
-@dataclass
-class _Stage:
-    name: str
-    source: str = ""  # if it isn't the stage before
-    union: str = ""  # an earlier stage, whose rows it has too
-    text: str = ""  # all of it, of one that isn't a chain's link
-    added: dict[str, str] = field(default_factory=dict)  # columns: names and expressions
-    reads: set[str] = field(default_factory=set)
-
-
 class Stages:
-    """Collects stages: `add` gives the one opened last a column, `read` notes what it needs."""
+    """Collects what a statement's SELECT reads.
+
+    A stage carries the columns of the one before it by their kind, the first letter of their
+    names: most engines keep what a stage has, whether it is read or not.
+    """
 
     def __init__(self, dialect: Dialect) -> None:
-        self._dialect = dialect
-        self._stages: list[_Stage] = []
+        self._how = dialect.materialized
+        self._written: list[str] = []
+        self._last = ""
+        self._columns: list[str] = []  # of the last stage
+        self.names: set[str] = set()
 
-    @property
-    def names(self) -> set[str]:
-        """What the statement calls its stages."""
-        return {stage.name.partition("(")[0] for stage in self._stages}
+    def add(self, name: str, columns: Mapping[str, str], keep: str = "", source: str = "") -> None:
+        """Add a stage by its columns' expressions; one that adds nothing is left out."""
+        if columns:
+            carried = self._kept(keep)
+            shown = [*carried, *(f"{what} AS {column}" for column, what in columns.items())]
+            self.relate(
+                name, "SELECT\n  " + ",\n  ".join(shown) + f"\n FROM {source or self._last}"
+            )
+            self._last, self._columns = name, [*carried, *columns]
 
-    def open(self, name: str, source: str = "", *, union: str = "") -> None:
-        """Begin a stage."""
-        self._stages.append(_Stage(name, source, union))
+    def unite(self, name: str, other: str, keep: str) -> None:
+        """Add a stage with the rows of the last one and of another that has its columns."""
+        self._columns = self._kept(keep)
+        shown = ", ".join(self._columns)
+        self.relate(name, f"SELECT {shown} FROM {other} UNION ALL SELECT {shown} FROM {self._last}")
+        self._last = name
 
-    def relate(self, name: str, text: str, reads: Iterable[str] = ()) -> None:
-        """Add a relation beside the chain, which reads some columns of the stage before it."""
-        self._stages.append(_Stage(name, text=text, reads=set(reads)))
-
-    def add(self, name: str, what: str) -> None:
-        """Add a column: its name and its expression."""
-        self._stages[-1].added[name] = what
-
-    def read(self, name: str) -> str:
-        """Return a column of an earlier stage."""
-        self._stages[-1].reads.add(name)
-        return name
+    def relate(self, name: str, text: str) -> None:
+        """Add a relation beside the chain."""
+        self._written.append(f"{name} AS {self._how}({text})")
+        self.names.add(name.partition("(")[0])
 
     def select(self, columns: Sequence[str], names: Sequence[str]) -> str:
-        """Return the statement; the stage opened last is its SELECT, of expressions by names."""
-        place = {name: None for stage in self._stages for name in stage.added}
-        needed: set[str] = set()
-        carried: list[list[str]] = []
-        for stage in reversed(self._stages):
-            needed -= stage.added.keys()
-            carried.append([name for name in place if name in needed])
-            needed |= stage.reads
-        written, before = [], ""
-        for stage, kept in zip(self._stages[:-1], reversed(carried[1:]), strict=True):
-            if stage.text:
-                written.append(f"{stage.name} AS {self._dialect.materialized}({stage.text})")
-            elif stage.added or stage.source or stage.union:
-                written.append(self._write(stage, kept, stage.source or before))
-                before = stage.name
+        """Return the statement: expressions by names."""
         pairs = zip(columns, names, strict=True)
         shown = ",\n  ".join(f"{what} AS {name_quoted(name)}" for what, name in pairs)
-        chain = ",\n".join(written)
-        return f"WITH\n{chain}\nSELECT\n  {shown}\nFROM {before}\n"
+        chain = ",\n".join(self._written)
+        return f"WITH\n{chain}\nSELECT\n  {shown}\nFROM {self._last}\n"
 
-    def _write(self, stage: _Stage, carried: list[str], source: str) -> str:
-        if stage.union:
-            names = ", ".join(carried)
-            parts = f"SELECT {names} FROM {stage.union} UNION ALL SELECT {names} FROM {source}"
-            return f"{stage.name} AS ({parts})"
-        columns = [*carried, *(f"{what} AS {name}" for name, what in stage.added.items())]
-        listed = ",\n  ".join(columns) or "1 AS one"
-        how = self._dialect.materialized
-        return f"{stage.name} AS {how}(SELECT\n  {listed}\n FROM {source})"
+    def _kept(self, keep: str) -> list[str]:
+        return [column for column in self._columns if column[0] in keep]

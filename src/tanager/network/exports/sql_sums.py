@@ -44,28 +44,28 @@ def add_sums(stages: Stages, recipe: Recipe, dialect: Dialect) -> None:
     # An input without parents and children adds what it adds to any row.
     alone = [s.input for s in recipe.steps if not s.separator and not s.messages]
     steps = {at: step for at, step in enumerate(recipe.steps) if step.input not in alone}
-    stages.open("asked", "plain WHERE l1 IS NULL")
     inputs = sorted(step.input for step in steps.values())
-    known = [stages.read(group_column(recipe, i)) for i in inputs]
-    stages.add("r", f"DENSE_RANK() OVER (ORDER BY {', '.join(known)})")
-    stages.relate("patterns", f"SELECT DISTINCT r, {', '.join(known)} FROM asked", [*known, "r"])
+    known = ", ".join(group_column(recipe, i) for i in inputs)
+    rank = {"r": f"DENSE_RANK() OVER (ORDER BY {known})"}
+    stages.add("asked", rank, "kfbcga", "plain WHERE l1 IS NULL")
+    stages.relate("patterns", f"SELECT DISTINCT r, {known} FROM asked")
     for i in inputs:
         n = recipe.inputs[i].n_groups
         given = [*range(n), *([n] * n)], [*range(n), *range(n)]
         stages.relate(f"e{i}(g, v)", dialect.relation(given))
     for at, step in steps.items():
         _add_step(stages, recipe, dialect, at, step)
-    last = [at for at, step in steps.items() if not step.separator]
-    stages.relate("total", _added([f"m{at}" for at in last], recipe.n_classes))
-    stages.open("summed", "asked JOIN total ON total.u = asked.r")
-    prior = recipe.log_prior
+    last = [f"m{at}" for at, step in steps.items() if not step.separator]
+    stages.relate("total", _added(last, recipe.n_classes))
+    odds = {}
     for c in range(1, recipe.n_classes):
-        parts = [dialect.constant(float(prior[c] - prior[0]))]
+        parts = [dialect.constant(float(recipe.log_prior[c] - recipe.log_prior[0]))]
         # What codes add to their groups is in the terms of inputs that are alone already.
-        parts += [stages.read(f"a{i}_{c}") for i in inputs if recipe.inputs[i].groups is not None]
-        parts += [stages.read(f"f{i}_{c}") for i in alone]
+        parts += [f"a{i}_{c}" for i in inputs if recipe.inputs[i].groups is not None]
+        parts += [f"f{i}_{c}" for i in alone]
         parts.append(f"total.x{c} - total.x0")
-        stages.add(f"l{c}", balanced_sum(parts))
+        odds[f"l{c}"] = balanced_sum(parts)
+    stages.add("summed", odds, "kfb", "asked JOIN total ON total.u = asked.r")
 
 
 def _add_step(stages: Stages, recipe: Recipe, dialect: Dialect, at: int, step: Step) -> None:
