@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,13 @@ class Counter:
 
     def __init__(self) -> None:
         self.rows = 0
-        read, open_csv = files.FileFragment.batches, CsvTable.__init__
+        read, open_csv = files.FilePart.read, CsvTable.__init__
         counter = self
 
         def batches(
-            self: files.FileFragment, columns: Sequence[str], batch_rows: int = 65_536
+            self: files.FilePart, schema: pa.Schema, batch_rows: int
         ) -> Iterator[pa.RecordBatch]:
-            for batch in read(self, columns, batch_rows):
+            for batch in read(self, schema, batch_rows):
                 counter.rows += batch.num_rows
                 yield batch
 
@@ -52,7 +52,7 @@ class Counter:
             open_csv(self, *arguments, **options)
             counter.rows += self.n_rows
 
-        files.FileFragment.batches = batches  # type: ignore[method-assign]
+        files.FilePart.read = batches  # type: ignore[method-assign]
         CsvTable.__init__ = init  # type: ignore[method-assign]
 
     def reads(self, structure: str, parameters: str, path: Path) -> float:

@@ -22,7 +22,7 @@ from tanager.codes.columns import NumericColumn
 from tanager.engines import FitContext
 from tanager.errors import ColumnWarning, ConfigurationError, DataError
 from tanager.network import explain_row
-from tanager.sources import TableSource
+from tanager.sources import Source
 
 N = 120
 ROWS = np.arange(N)
@@ -550,7 +550,7 @@ def test_spellings_of_one_text_are_told_and_stay_apart():
     from tanager.codes.audit import describe_columns
 
     table = pa.table({"a": ["yes", "Yes", " YES ", "no"] * 5, "y": ["up", "Up", "down", "up"] * 5})
-    sheets = {sheet.column: sheet for sheet in describe_columns(TableSource(table), "y")}
+    sheets = {sheet.column: sheet for sheet in describe_columns(Source.of_table(table), "y")}
     assert sheets["a"].action == "taken as it is"
     said = "' YES ' and 'Yes' and 'yes' differ in case or spaces alone: they stay different values"
     assert sheets["a"].reason == said

@@ -7,7 +7,8 @@ ends in one hint.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 __all__ = [
@@ -73,6 +74,17 @@ class ColumnWarning(UserWarning):
 def one_line(error: BaseException) -> str:
     """Return what an error of another library says, for a sentence of ours."""
     return " ".join(str(error).split()).rstrip(".")
+
+
+@contextmanager
+def explaining(what: str, hint: str, *errors: type[Exception]) -> Iterator[None]:
+    """Turn errors of other libraries into a DataError: what failed, why, and what to do."""
+    try:
+        yield
+    except (TanagerError, MemoryError, ModuleNotFoundError):  # MemoryError may be Arrow's, too
+        raise
+    except errors as error:
+        raise DataError(f"{what}: {one_line(error)}. {hint}") from error
 
 
 def listed(names: Iterable[object], most: int = 20) -> str:

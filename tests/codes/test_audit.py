@@ -14,7 +14,7 @@ from tanager import BayesNetClassifier
 from tanager.codes import audit
 from tanager.codes.reading import DATE_STYLES, parse_texts
 from tanager.errors import ColumnWarning
-from tanager.sources import TableSource
+from tanager.sources import Source
 
 
 def test_every_verdict_and_action_is_described():
@@ -30,7 +30,7 @@ def test_every_verdict_and_action_is_described():
 
 
 def judge_whole(name, values):
-    table = TableSource(pa.table({name: values}))
+    table = Source.of_table(pa.table({name: values}))
     return audit.audit_columns(table, [name], [])
 
 

@@ -17,33 +17,31 @@ from tanager.codes.seeing import RowSample
 from tanager.codes.targets import exact_sums, to_float
 from tanager.engines import FitContext, KeptChunk, LocalEngine
 from tanager.errors import DataError, MemoryBoundError
-from tanager.sources import Fragment, Source
+from tanager.sources import Source
+from tanager.sources.source import Part
 
 
 class Streamed(Source):
     """A table in memory that pretends to be files of some rows, read in small batches."""
 
     def __init__(self, table, batch_rows):
-        super().__init__(table.schema, table.num_rows)
-        self._table, self._batch_rows = table.combine_chunks(), batch_rows
         self.rows_read = []
-
-    def fragments(self):
-        return [Part(self, start) for start in range(0, self.n_rows, 3 * self._batch_rows)]
+        pieces = range(0, table.num_rows, 3 * batch_rows)
+        parts = [SlicedPart(table.slice(at, 3 * batch_rows), batch_rows, self) for at in pieces]
+        super().__init__(table.schema, parts)
 
     @property
     def passes(self):
         return sum(self.rows_read) / self.n_rows
 
 
-class Part(Fragment):
-    def __init__(self, source, start):
-        self._source, self.start = source, start
-        self.n_rows = min(3 * source._batch_rows, source.n_rows - start)
+class SlicedPart(Part):
+    def __init__(self, table, batch_rows, source):
+        self.n_rows = table.num_rows
+        self._table, self._batch_rows, self._source = table.combine_chunks(), batch_rows, source
 
-    def batches(self, columns, batch_rows=65_536):
-        table = self._source._table.select(list(columns)).slice(self.start, self.n_rows)
-        for batch in table.to_batches(max_chunksize=self._source._batch_rows):
+    def read(self, schema, batch_rows):
+        for batch in self._table.select(schema.names).to_batches(max_chunksize=self._batch_rows):
             self._source.rows_read.append(batch.num_rows)
             yield batch
 

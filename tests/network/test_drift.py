@@ -21,7 +21,7 @@ from tanager.network.shifts import (
     correct_shifts,
     find_pair_shift,
 )
-from tanager.sources.files import FileFragment
+from tanager.sources.files import FilePart
 from tests.keel import read_keel
 
 
@@ -344,14 +344,14 @@ def test_drift_is_bit_equal_for_threads_chunks_and_sources(large, monkeypatch):
 def test_a_file_is_read_once(large, monkeypatch):
     clf, _, _, path = large
     read = []
-    original = FileFragment.batches
+    original = FilePart.read
 
     def batches(self, *given, **options):
         for batch in original(self, *given, **options):
             read.append(batch.num_rows)
             yield batch
 
-    monkeypatch.setattr(FileFragment, "batches", batches)
+    monkeypatch.setattr(FilePart, "read", batches)
     clf.drift(path)
     assert sum(read) == 30_000
 

@@ -23,7 +23,7 @@ from tanager.numerics import Floats
 from tanager.progress import Progress
 from tanager.sources import Fragment, Source
 from tanager.sources.datasets import is_dask_frame
-from tanager.sources.source import TableFragment
+from tanager.sources.source import TablePart
 
 LEAST_ROWS = 20  # of which none is known, before a column is called strange
 LARGE_ROWS = 1 << 20  # a fragment with more rows is handed out batch by batch
@@ -223,5 +223,5 @@ def _bounded(source: Source, columns: Sequence[str]) -> Iterator[Fragment]:
             continue
         start = fragment.start
         for batch in fragment.batches(columns):
-            yield TableFragment(pa.Table.from_batches([batch]), start)
+            yield Fragment(TablePart(pa.Table.from_batches([batch])), start, batch.schema)
             start += batch.num_rows

@@ -24,7 +24,6 @@ from tanager.escaping import inert, visible
 from tanager.sources import Fragment, Source
 from tanager.sources.files import is_table_file
 from tanager.sources.remote import exists, upload, without_credentials
-from tanager.sources.source import FragmentSource, MappedFragment
 
 
 def check_output(
@@ -278,7 +277,7 @@ def write_rows(
         )
     with _opened(output) as place:
         for name, (_, chosen) in zip(names, grouped, strict=True):
-            part = FragmentSource(source.schema, chosen)
+            part = source.take(chosen)
             with open_output(place(name.with_name(f"{name.name}.parquet"))) as write:
                 for batch in score(part):
                     write(batch)
@@ -303,10 +302,7 @@ def _opened(output: Path | str) -> Iterator[Callable[[Path], Path | str]]:
 
 def _path(fragment: Fragment) -> Path | None:
     """Return the file that a fragment is read from; None where it is no file's."""
-    while isinstance(fragment, MappedFragment):
-        fragment = fragment.fragment
-    opened = getattr(fragment, "opened", None)
-    if opened is None:
-        return None
-    path = opened.file.path
-    return path.resolve() if isinstance(path, Path) else Path("/", path.path)
+    path = fragment.part.path
+    if path is None or isinstance(path, Path):
+        return path and path.resolve()
+    return Path("/", path.path)

@@ -15,7 +15,6 @@ from tanager.codes.reading import read_columns
 from tanager.codes.rows import Codes
 from tanager.errors import DataError, listed
 from tanager.sources import Fragment, Source, open_source
-from tanager.sources.source import complete_columns
 
 if TYPE_CHECKING:
     from tanager.codes.codebook import Codebook
@@ -145,7 +144,7 @@ def _complete(codebook: Codebook, source: Source) -> Source:
     absent = [name for name in codebook.domain.names if name not in source.names]
     if not absent or (source.names and len(absent) == len(codebook.columns)):
         return source
-    return complete_columns(source, absent) if all(map(codebook.may_lack, absent)) else source
+    return source.complete(absent) if all(map(codebook.may_lack, absent)) else source
 
 
 def _refuse_names(

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tanager.errors import ColumnWarning, DataError
 from tanager.sources.plain import is_text
-from tanager.sources.source import MappedSource, Source
+from tanager.sources.source import Source
 
 _SIGN = r"^[+-]?"
 # How a number may be written: the pattern of it, then what is taken away or replaced.
@@ -91,14 +91,14 @@ class Reading:
 
 def read_columns(source: Source, readings: Mapping[str, Reading]) -> Source:
     """Return a source, some columns of which are read in their own way."""
-    fields = list(source.schema)
-    for at, field in enumerate(fields):
-        reading = readings.get(field.name)
-        if reading is not None and (reading.kind == "nothing" or is_text(field.type)):
-            fields[at] = pa.field(field.name, reading.type)
+    kinds = {
+        field.name: readings[field.name].type
+        for field in source.schema
+        if field.name in readings
+        and (readings[field.name].kind == "nothing" or is_text(field.type))
+    }
     changes = {name: partial(reading.read, name=name) for name, reading in readings.items()}
-    again = partial(read_columns, readings=dict(readings))
-    return MappedSource(source, pa.schema(fields), again, changes)
+    return source.change(changes, kinds)
 
 
 def parse_texts(texts: pa.Array, kind: str, style: str) -> pa.Array:

@@ -214,12 +214,11 @@ def _code_values(network: Network, values: Mapping[str, Any]) -> dict[str, int]:
 def _code_table(network: Network, X: Any) -> Codes:
     """Code rows of raw values; columns that the table lacks are unknown."""
     from tanager.sources import open_source
-    from tanager.sources.source import complete_columns
 
     source, domain = open_source(X), network.codebook.domain
     absent = [name for name in domain.names if name not in source.names] if source.named else []
     if absent and len(absent) < domain.n_features:
-        source = complete_columns(source, absent)
+        source = source.complete(absent)
     else:
         absent = []
     codes = MatchedTable.of(network.codebook, source).encode()

@@ -1,6 +1,6 @@
 """Anything tabular, as addresses of rows that are read where they are needed."""
 
 from tanager.sources.opening import open_source, open_table
-from tanager.sources.source import ArraySource, Fragment, Source, TableSource
+from tanager.sources.source import Fragment, Source
 
-__all__ = ["ArraySource", "Fragment", "Source", "TableSource", "open_source", "open_table"]
+__all__ = ["Fragment", "Source", "open_source", "open_table"]

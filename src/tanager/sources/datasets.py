@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 
-from tanager.errors import ConfigurationError, DataError, listed, one_line
+from tanager.errors import ConfigurationError, DataError, explaining, listed
 from tanager.sources.gate import pandas_to_arrow
 from tanager.sources.plain import plain_schema
-from tanager.sources.source import BATCH_ROWS, Batches, FragmentSource, Source, TableSource
+from tanager.sources.source import BATCH_ROWS, Batches, Source, StoredPart
 
 LOG = "_delta_log"
 
@@ -23,14 +25,14 @@ def open_dataset(dataset: Any) -> Source:
     import pyarrow.dataset as ds
 
     if isinstance(dataset, ds.InMemoryDataset):
-        return TableSource(dataset.to_table())
+        return Source.of_table(dataset.to_table())
     with_rows = [(part, n) for part in _parts(dataset) if (n := int(part.count_rows()))]
     n_rows = int(dataset.count_rows())
     if sum(n for _, n in with_rows) != n_rows:
         # The dataset has a filter, which its parts do not know.
         with_rows = [(dataset, n_rows)]
-    places = [(_DatasetPart(part, dataset.schema), n) for part, n in with_rows]
-    return FragmentSource.of_places(plain_schema(dataset.schema), places)
+    parts = [_DatasetPart(part, dataset.schema, n) for part, n in with_rows]
+    return Source(plain_schema(dataset.schema), parts)
 
 
 def _parts(dataset: Any) -> Iterator[Any]:
@@ -53,21 +55,22 @@ def _parts(dataset: Any) -> Iterator[Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class _DatasetPart:
+class _DatasetPart(StoredPart):
     """Some row groups of a file, a file, or a whole dataset with a filter."""
 
     part: Any  # pyarrow.dataset.Fragment or Dataset
     stored: pa.Schema
+    n_rows: int
 
     name = "The dataset"
     hint = "One of its files may be damaged, or of other types than its schema; write it again."
 
-    def read(self, columns: list[str], batch_rows: int) -> Batches:
+    def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
         """Iterate over the scanner's batches, with little read ahead."""
         # Threads come from the engine alone; a dataset knows its schema, a fragment must be told.
         known = {} if hasattr(self.part, "get_fragments") else {"schema": self.stored}
         scanner = self.part.scanner(
-            columns=columns,
+            columns=schema.names,
             batch_size=batch_rows,
             batch_readahead=1,
             fragment_readahead=1,
@@ -113,7 +116,8 @@ def open_lake(url: str) -> Source:
         place = address.removeprefix("delta+")
         if place.startswith(("delta://", "file://")):
             place = unquote(place.partition("://")[2])
-        return _open_delta(_explained(url, lambda: DeltaTable(place, version=version)))
+        with _opening(url):
+            return _open_delta(DeltaTable(place, version=version))
     except ModuleNotFoundError as error:
         raise DataError(
             f"{url} is a Delta or Iceberg table, which needs the package {error.name}. Install it: "
@@ -123,7 +127,8 @@ def open_lake(url: str) -> Source:
 
 def _open_delta(table: Any) -> Source:
     # The dataset lists the files of this version; none of them is ever rewritten.
-    return open_dataset(_explained(table.table_uri, table.to_pyarrow_dataset))
+    with _opening(table.table_uri):
+        return open_dataset(table.to_pyarrow_dataset())
 
 
 def _open_iceberg(url: str) -> Source:
@@ -135,7 +140,8 @@ def _open_iceberg(url: str) -> Source:
         raise ConfigurationError(
             f"{url} does not name a table. Write iceberg://catalog/namespace.table."
         )
-    table = _explained(url, lambda: load_catalog(parts.netloc).load_table(name))
+    with _opening(url):
+        table = load_catalog(parts.netloc).load_table(name)
     return _read_snapshot(table, _whole(dict(parse_qsl(parts.query)), "snapshot", url))
 
 
@@ -147,17 +153,10 @@ def _whole(options: dict[str, str], name: str, url: str) -> int | None:
     return None if value is None else int(value)
 
 
-def _explained(name: str, work: Any) -> Any:
-    """Do something with a library whose errors have types of its own."""
-    try:
-        return work()
-    except ModuleNotFoundError:
-        raise
-    except Exception as error:
-        raise DataError(
-            f"{name} cannot be opened: {one_line(error)}. Check the address, the version and the "
-            "store's credentials."
-        ) from error
+def _opening(name: str) -> AbstractContextManager[None]:
+    """Explain the errors of a library that has types of its own."""
+    hint = "Check the address, the version and the store's credentials."
+    return explaining(f"{name} cannot be opened", hint, Exception)
 
 
 def _read_snapshot(table: Any, snapshot: int | None) -> Source:
@@ -167,16 +166,15 @@ def _read_snapshot(table: Any, snapshot: int | None) -> Source:
     current = table.current_snapshot()
     pinned = snapshot if snapshot is not None or current is None else current.snapshot_id
     scan = table.scan(snapshot_id=pinned)
-    tasks = _explained(".".join(table.name()), lambda: list(scan.plan_files()))
+    with _opening(".".join(table.name())):
+        tasks = sorted(scan.plan_files(), key=lambda task: task.file.file_path)
     stored = scan.projection()
     schema = plain_schema(schema_to_pyarrow(stored, include_field_ids=False))
-    tasks = sorted(tasks, key=lambda task: task.file.file_path)
-    files = [_DataFile(table.metadata, table.io, stored, task) for task in tasks]
-    return FragmentSource.of_places(schema, [(one, one.count(schema.names[:1])) for one in files])
+    return Source(schema, [_DataFile(table.metadata, table.io, stored, task) for task in tasks])
 
 
 @dataclass(frozen=True, eq=False)
-class _DataFile:
+class _DataFile(StoredPart):
     """A data file of a table, with the rows deleted from it."""
 
     metadata: Any
@@ -187,22 +185,24 @@ class _DataFile:
     hint = "The snapshot may have expired; open the table again."
 
     @property
-    def name(self) -> str:
+    def name(self) -> str:  # type: ignore[override]
         """The file's path."""
         return str(self.task.file.file_path)
 
-    def count(self, columns: list[str]) -> int:
-        """Return the number of rows; where some are deleted, the file is read for it."""
+    @cached_property
+    def n_rows(self) -> int:  # type: ignore[override]
+        """Number of rows; where some are deleted, the file is read for it."""
         if self.task.delete_files:
-            return sum(batch.num_rows for batch in self.read(columns))
+            first = pa.schema([(self.stored.fields[0].name, pa.null())])
+            return sum(batch.num_rows for batch in self.stream(first, BATCH_ROWS))
         return int(self.task.file.record_count)
 
-    def read(self, columns: list[str], batch_rows: int = BATCH_ROWS) -> Batches:  # noqa: ARG002
+    def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:  # noqa: ARG002
         """Iterate over the rows that are left."""
         from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.io.pyarrow import ArrowScan
 
-        wanted = self.stored.select(*columns)
+        wanted = self.stored.select(*schema.names)
         scan = ArrowScan(self.metadata, self.io, wanted, AlwaysTrue())
         return iter(scan.to_record_batches([self.task]))
 
@@ -235,14 +235,12 @@ def open_dask(frame: Any) -> Source:
             f"The partitions of the Dask DataFrame have different types: {error} Convert the "
             "column with astype first."
         ) from error
-    places = (
-        _Partition(cloudpickle.dumps(part), n) for part, (n, _) in zip(parts, facts, strict=True)
-    )
-    return FragmentSource.of_places(schema, [(one, one.n_rows) for one in places])
+    pairs = zip(parts, facts, strict=True)
+    return Source(schema, [_Partition(cloudpickle.dumps(part), n) for part, (n, _) in pairs])
 
 
 @dataclass(frozen=True, eq=False)
-class _Partition:
+class _Partition(StoredPart):
     """A partition: the work that gives it, computed in the thread that reads it."""
 
     work: bytes
@@ -251,17 +249,19 @@ class _Partition:
     name = "A partition of the Dask DataFrame"
     hint = "Convert the column with astype first."
 
-    def read(self, columns: list[str], batch_rows: int) -> Batches:
+    def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
         """Compute the partition and iterate over its rows."""
         import cloudpickle
 
         frame = cloudpickle.loads(self.work).compute(scheduler="synchronous")
-        if len(frame) != self.n_rows:
-            raise DataError(
-                f"{self.name} had {self.n_rows} rows and now has {len(frame)}. Its source has "
-                "changed, or its work is random: write the table to files first, or persist it."
-            )
-        return iter(_to_arrow(frame[columns]).to_batches(batch_rows))
+        return iter(_to_arrow(frame[schema.names]).to_batches(batch_rows))
+
+    def changed(self, n_rows: int) -> DataError:
+        """Return the error for other rows than there were."""
+        return DataError(
+            f"{self.name} had {self.n_rows} rows and now has {n_rows}. Its source has changed, or "
+            "its work is random: write the table to files first, or persist it."
+        )
 
 
 def _facts(frame: Any) -> tuple[int, pa.Schema]:

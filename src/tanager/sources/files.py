@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import glob
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from tanager.engines.keeping import default_memory_limit
 from tanager.errors import DataError, listed
 from tanager.sources.formats import IpcTable, ParquetTable, TableFile, reading
-from tanager.sources.plain import cast_batch
 from tanager.sources.remote import ByteBudget, RemoteFile, find_remote, is_url, local_path
-from tanager.sources.source import BATCH_ROWS, Batches, Fragment, Source, check_names
-from tanager.sources.styled import apply_style
-
-if TYPE_CHECKING:
-    from tanager.sources.text import TextStyle
+from tanager.sources.source import Batches, Source, StoredPart, blank_table, check_names
+from tanager.sources.text import CsvTable, TextStyle, apply_style, widest_type
 
 # Suffix (after .gz, .bz2, .zst are taken off, which only CSV may have) to format.
 FORMATS = {
@@ -40,6 +37,9 @@ FORMATS = {
 _PACKED = (".gz", ".bz2", ".zst", ".lz4")
 
 
+Found = tuple[Path | RemoteFile, tuple[str, ...]]  # a file, and the folders it was found in
+
+
 class Stamp(NamedTuple):
     """What tells whether a file is still the one that was opened."""
 
@@ -55,138 +55,91 @@ class Stamp(NamedTuple):
         return cls(status.st_size, status.st_mtime_ns)
 
 
-class OpenedFile(NamedTuple):
-    """A file with its stamp, and the columns that its folders' names give."""
+@dataclass(frozen=True, eq=False)
+class FilePart(StoredPart):
+    """A piece of a file; refuses to read a file that is no longer the one that was opened."""
 
     file: TableFile
     stamp: Stamp
-    folders: dict[str, Any]  # column name to value, the same in every row
-
-    def schema(self, kinds: pa.Schema | None) -> pa.Schema:
-        """Return all columns."""
-        return self.file.schema if kinds is None else pa.schema([*self.file.schema, *kinds])
-
-
-class FileSource(Source):
-    """Files of one format with the same columns, one after the other."""
-
-    def __init__(self, files: Sequence[OpenedFile], folders: pa.Schema | None = None) -> None:
-        first = files[0].file
-        for opened in files:
-            file = opened.file
-            check_names(opened.schema(folders).names)
-            if set(file.schema.names) != set(first.schema.names):
-                odd = sorted(set(file.schema.names) ^ set(first.schema.names))
-                raise DataError(
-                    f"{file.path} and {first.path} differ in the column(s) "
-                    f"{listed(odd)}. Files of one table need the same columns."
-                )
-        if len(files) > 1:
-            disputed = _disputed_columns([opened.file for opened in files])
-            files = [one._replace(file=one.file.as_text(disputed)) for one in files]
-        self._files = files
-        self._folders = folders
-        self.named = all(opened.file.named for opened in files)
-        schema = _common_schema([opened.schema(folders) for opened in files])
-        n_rows = sum(opened.file.n_rows for opened in files)
-        if n_rows == 0:
-            raise DataError(
-                f"{first.path} has a header but no rows (0 sample(s)). "
-                "Pass a file with at least one row."
-            )
-        super().__init__(schema, n_rows)
-
-    def fragments(self) -> list[Fragment]:
-        """Return the files' parts: groups of rows of Parquet, else whole files."""
-        found: list[Fragment] = []
-        start = 0
-        for opened in self._files:
-            for n_rows, part in opened.file.parts():
-                if n_rows:
-                    found.append(FileFragment(opened, part, self.schema, start, n_rows))
-                start += n_rows
-        return found
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes fetched from stores by this process."""
-        return sum(file.n_read for file in self._remote())
-
-    def keep(self, limit: int) -> None:
-        """Keep up to so many bytes of what is fetched from stores, for the next read."""
-        budget = ByteBudget(limit)
-        for file in self._remote():
-            file.keep(budget)
-
-    def _remote(self) -> list[RemoteFile]:
-        paths = (opened.file.path for opened in self._files)
-        return [path for path in paths if isinstance(path, RemoteFile)]
-
-    def as_text(self, columns: Collection[str]) -> Source:
-        """Return the files with some columns as the text they were written in."""
-        files = [one._replace(file=one.file.as_text(columns)) for one in self._files]
-        return FileSource(files, self._folders)
-
-
-@dataclass(frozen=True, eq=False)
-class FileFragment(Fragment):
-    """A part of a file; refuses to read a file that is no longer the one that was opened."""
-
-    opened: OpenedFile
-    part: Any
-    schema: pa.Schema
-    start: int
+    folders: dict[str, Any]  # the columns that folders' names give, the same in every row
+    piece: Any
     n_rows: int
 
-    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
+    @property
+    def path(self) -> Path | RemoteFile:  # type: ignore[override]
+        """Where the file is."""
+        return self.file.path
+
+    def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
         """Iterate over the rows, decoded here."""
-        file, _, folders = self.opened
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        stored = [name for name in columns if name not in folders]
-        n_rows = 0
         self._check()
-        with reading(file.path):
-            # A file without any of the columns still tells how many rows there are.
-            for batch in file.read(self.part, stored or file.schema.names[:1], batch_rows):
-                n_rows += batch.num_rows
-                for start in range(0, batch.num_rows, batch_rows):
-                    part = batch.slice(start, batch_rows)
-                    yield cast_batch(_with_folders(part, folders, self.schema), schema)
+        yield from super().read(schema, batch_rows)
         self._check()
-        if n_rows != self.n_rows:
-            raise _changed(file.path)
+
+    def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
+        """Iterate over what the file has, with the columns that its folders' names give."""
+        stored = [field for field in schema if field.name not in self.folders]
+        read = iter(blank_table(self.n_rows).to_batches(batch_rows))
+        if stored:
+            read = self.file.read(self.piece, pa.schema(stored), batch_rows)
+        for batch in read:
+            arrays, names = list(batch.columns), list(batch.schema.names)
+            for name, value in self.folders.items():
+                arrays.append(pa.repeat(pa.scalar(value), batch.num_rows))
+                names.append(name)
+            yield pa.RecordBatch.from_arrays(arrays, names) if self.folders else batch
+
+    def explained(self) -> AbstractContextManager[None]:
+        """Turn the errors of a read into ours."""
+        return reading(self.path)
+
+    def changed(self, n_rows: int) -> DataError:  # noqa: ARG002 - how many says nothing more
+        """Return the error for a file that is another now."""
+        return DataError(
+            f"{self.path} has changed since it was opened. Rows of before and after would be "
+            "mixed: leave the files of a table alone until the work is done, then try again."
+        )
 
     def _check(self) -> None:
-        path, stamp = self.opened.file.path, self.opened.stamp
         try:
-            now = Stamp.of(path)
+            now = Stamp.of(self.path)
         except OSError as error:
             raise DataError(
-                f"{path} is gone since it was opened ({error.strerror or error}). "
+                f"{self.path} is gone since it was opened ({error.strerror or error}). "
                 "Keep the files of a table in place until the work is done."
             ) from error
-        if now != stamp:
-            raise _changed(path)
+        if now != self.stamp:
+            raise self.changed(0)
 
 
-def _changed(path: Path | RemoteFile) -> DataError:
-    return DataError(
-        f"{path} has changed since it was opened. Rows of before and after would be mixed: "
-        "leave the files of a table alone until the work is done, then try again."
-    )
-
-
-def _with_folders(
-    batch: pa.RecordBatch, folders: dict[str, Any], schema: pa.Schema
-) -> pa.RecordBatch:
-    """Return the batch with the columns that the folders' names give."""
-    if not folders:
-        return batch
-    arrays, names = list(batch.columns), list(batch.schema.names)
-    for name, value in folders.items():
-        arrays.append(pa.repeat(pa.scalar(value, schema.field(name).type), batch.num_rows))
-        names.append(name)
-    return pa.RecordBatch.from_arrays(arrays, names)
+def _open_all(paths: Sequence[Found], opener: Callable[[Path | RemoteFile], TableFile]) -> Source:
+    """Open files of one format with the same columns, one after the other."""
+    values, folders = read_folders(paths)
+    # A CSV is read once more than other files, to settle its types.
+    budget = ByteBudget(default_memory_limit() if opener not in _OPENERS.values() else 0)
+    files, parts = list[TableFile](), list[FilePart]()
+    for (path, _), given in zip(paths, values, strict=True):
+        with reading(path):
+            if isinstance(path, RemoteFile) and budget.limit:
+                path.keep(budget)
+            stamp = Stamp.of(path)
+            files.append(file := opener(path))
+        check_names([*file.schema.names, *folders.names])
+        odd = sorted(set(file.schema.names) ^ set(files[0].schema.names))
+        if odd:
+            raise DataError(
+                f"{path} and {files[0].path} differ in the column(s) {listed(odd)}. Files of one "
+                "table need the same columns."
+            )
+        parts += [FilePart(file, stamp, given, piece, n) for n, piece in file.pieces()]
+    if not any(part.n_rows for part in parts):
+        raise DataError(
+            f"{files[0].path} has a header but no rows (0 sample(s)). "
+            "Pass a file with at least one row."
+        )
+    schema, named = _common_schema(files), all(file.named for file in files)
+    guessed = schema.names if files[0].guessed else ()
+    return Source(pa.schema([*schema, *folders]), parts, named=named, guessed=guessed)
 
 
 def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> Source:
@@ -209,22 +162,9 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
         from tanager.sources.formats import read_whole
 
         return apply_style(read_whole([path for path, _ in found], kind), style)
-    opener = partial(_open_csv, style=style) if kind == "csv" else _OPENERS[kind]
-    values, schema = read_folders(found)
-    files = []
-    # A CSV is read once more than other files, to settle its types.
-    budget = ByteBudget(default_memory_limit()) if kind == "csv" else ByteBudget(0)
-    for (path, _), folders in zip(found, values, strict=True):
-        with reading(path):
-            if isinstance(path, RemoteFile) and budget.limit:
-                path.keep(budget)
-            stamp = Stamp.of(path)
-            files.append(OpenedFile(opener(path), stamp, folders))
-    source = FileSource(files, schema)
-    return source if kind == "csv" else apply_style(source, style)
-
-
-Found = tuple[Path | RemoteFile, tuple[str, ...]]  # a file, and the folders it was found in
+    if kind == "csv":
+        return _open_all(found, partial(CsvTable, style=style))
+    return apply_style(_open_all(found, _OPENERS[kind]), style)
 
 
 def _expand(given: str | Path) -> Sequence[Found]:
@@ -266,9 +206,7 @@ def _checked(found: Sequence[Found], folder: str) -> Sequence[Found]:
     return found
 
 
-def read_folders(
-    files: Sequence[Found],
-) -> tuple[list[dict[str, Any]], pa.Schema | None]:
+def read_folders(files: Sequence[Found]) -> tuple[list[dict[str, Any]], pa.Schema]:
     """Return the columns that the names of partition folders (``year=2020``) give each file."""
     parts = [tuple(folder for folder in folders if "=" in folder) for _, folders in files]
     names = [part.partition("=")[0] for part in parts[0]]
@@ -279,7 +217,7 @@ def read_folders(
             "Partitioned folders need the same columns, in the same order."
         )
     if not names:
-        return [{} for _ in files], None
+        return [{} for _ in files], pa.schema([])
     import pyarrow.dataset as ds
 
     texts = ds.HivePartitioning(pa.schema([(name, pa.string()) for name in names]))
@@ -322,33 +260,21 @@ def _format(path: Path | RemoteFile) -> str:
     return FORMATS[suffix]
 
 
-def _disputed_columns(files: Sequence[TableFile]) -> list[str]:
-    """Return the columns for whose types in the files only text is wide enough."""
-    numbers = {pa.int64(), pa.float64()}
-    kinds = {
-        name: {file.schema.field(name).type for file in files} - {pa.null()}
-        for name in files[0].schema.names
-    }
-    return [name for name, found in kinds.items() if len(found) > 1 and found != numbers]
-
-
-def _common_schema(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    names = schemas[0].names
-    schemas = [pa.schema([schema.field(name) for name in names]) for schema in schemas]
+def _common_schema(files: Sequence[TableFile]) -> pa.Schema:
+    """Return the types that hold what all files have; those of CSV files give way to text."""
+    names = files[0].schema.names
+    schemas = [pa.schema([file.schema.field(name) for name in names]) for file in files]
     if all(schema.equals(schemas[0]) for schema in schemas):
         return schemas[0]
+    if files[0].guessed:
+        kinds = [[schema.field(name).type for schema in schemas] for name in names]
+        return pa.schema(list(zip(names, map(widest_type, kinds), strict=True)))
     try:
         return pa.unify_schemas(schemas, promote_options="permissive")
     except pa.ArrowException as error:
         raise DataError(
             f"The files disagree on a column's type: {error} Convert them to one type."
         ) from error
-
-
-def _open_csv(path: Path | RemoteFile, style: TextStyle | None = None) -> TableFile:
-    from tanager.sources.text import CsvTable
-
-    return CsvTable(path, style)
 
 
 _OPENERS: dict[str, Callable[[Path | RemoteFile], TableFile]] = {

@@ -9,7 +9,7 @@ import shutil
 import sys
 import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from itertools import zip_longest
 from pathlib import Path
@@ -21,7 +21,7 @@ import pyarrow as pa
 from tanager.errors import DataError, one_line
 from tanager.sources.plain import check_columns, plain_schema
 from tanager.sources.remote import RemoteFile, local_copy
-from tanager.sources.source import BATCH_ROWS, Source, TableSource
+from tanager.sources.source import BATCH_ROWS, Batches, Source
 
 _BUFFER_BYTES = 1 << 20  # a column, while a Parquet file is read
 # What a packed file may unpack to, all of which is held in memory: real text packs to a
@@ -35,24 +35,21 @@ ROW_COST = 100  # cells that a row counts for, so that empty ones are no way aro
 
 
 class TableFile(ABC):
-    """One file: its schema, its number of rows, its parts. Small and picklable."""
+    """One file: its schema, its number of rows, its pieces. Small and picklable."""
 
     path: Path | RemoteFile
     schema: pa.Schema
     n_rows: int
     named = True  # whether the names of the columns came with the file
+    guessed = False  # whether the types are guesses, and `read` gives whichever are asked for
 
-    def parts(self) -> list[tuple[int, Any]]:
+    def pieces(self) -> list[tuple[int, Any]]:
         """Return what may be read on its own: the number of rows, and what `read` is told."""
         return [(self.n_rows, None)]
 
     @abstractmethod
-    def read(self, part: Any, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-        """Iterate over the rows of a part."""
-
-    def as_text(self, columns: Collection[str]) -> TableFile:  # noqa: ARG002
-        """Return the file with some columns as text, where its types are guesses."""
-        return self
+    def read(self, piece: Any, schema: pa.Schema, batch_rows: int) -> Batches:
+        """Iterate over some columns of a piece."""
 
 
 def open_bytes(path: Path | RemoteFile) -> pa.NativeFile:
@@ -123,7 +120,7 @@ class ParquetTable(TableFile):
         if sum(self._group_rows) != self.n_rows or min(self._group_rows, default=0) < 0:
             raise pa.ArrowInvalid("its groups of rows do not add up to its number of rows")
 
-    def parts(self) -> list[tuple[int, Any]]:
+    def pieces(self) -> list[tuple[int, Any]]:
         """Return groups of rows; small ones together."""
         found: list[tuple[int, Any]] = []
         chosen: list[int] = []
@@ -136,7 +133,7 @@ class ParquetTable(TableFile):
                 chosen, n_rows = [], 0
         return found
 
-    def read(self, part: Any, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    def read(self, piece: Any, schema: pa.Schema, batch_rows: int) -> Batches:
         """Iterate over the rows, page by page."""
         import pyarrow.parquet as pq
 
@@ -152,13 +149,13 @@ class ParquetTable(TableFile):
             ) as file,
         ):
             # Threads come from the engine alone; and one thread keeps one batch in memory.
-            if sum(self._group_rows[group] for group in part) <= 2 * batch_rows:
+            if sum(self._group_rows[group] for group in piece) <= 2 * batch_rows:
                 # All of a few rows at once costs a sixth less than in batches.
-                table = file.read_row_groups(part, columns=list(columns), use_threads=False)
+                table = file.read_row_groups(piece, columns=schema.names, use_threads=False)
                 yield from table.to_batches(batch_rows)
                 return
             yield from file.iter_batches(
-                batch_rows, row_groups=part, columns=list(columns), use_threads=False
+                batch_rows, row_groups=piece, columns=schema.names, use_threads=False
             )
 
 
@@ -180,7 +177,8 @@ class IpcTable(TableFile):
                 self.n_rows = int(whole.count_rows())
         else:
             # Only reading tells how many rows a stream has.
-            self.n_rows = sum(batch.num_rows for batch in self.read(None, self._stored[:1], 0))
+            first = pa.schema([self.schema.field(0)])
+            self.n_rows = sum(batch.num_rows for batch in self.read(None, first, 0))
 
     def _open(self, columns: Sequence[str] | None = None) -> Any:
         source = open_bytes(self.path)
@@ -190,15 +188,13 @@ class IpcTable(TableFile):
             return pa.ipc.open_file(source, options=options)
         return pa.ipc.open_stream(source, options=options)
 
-    def read(self, part: Any, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
+    def read(self, piece: Any, schema: pa.Schema, batch_rows: int) -> Batches:  # noqa: ARG002
         """Iterate over the stored batches."""
-        with self._open(columns) as reader:
+        with self._open(schema.names) as reader:
             if self._is_file:
-                stored = (reader.get_batch(i) for i in range(reader.num_record_batches))
+                yield from (reader.get_batch(i) for i in range(reader.num_record_batches))
             else:
-                stored = iter(reader)
-            for batch in stored:
-                yield batch.select(list(columns))
+                yield from reader
 
 
 def read_whole(paths: Sequence[Path | RemoteFile], kind: str) -> Source:
@@ -209,7 +205,7 @@ def read_whole(paths: Sequence[Path | RemoteFile], kind: str) -> Source:
         with reading(path), local_copy(path) as here:
             tables.append(read(here))
     try:
-        return TableSource(pa.concat_tables(tables, promote_options="permissive"))
+        return Source.of_table(pa.concat_tables(tables, promote_options="permissive"))
     except pa.ArrowException as error:
         raise DataError(
             f"The files disagree on a column's type: {error} Convert them to one type."

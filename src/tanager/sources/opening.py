@@ -14,8 +14,7 @@ from tanager.plugins import load_plugin
 from tanager.sources.datasets import is_dask_frame, open_dask
 from tanager.sources.gate import EXACT, admit_array, admit_column, admit_stream, pandas_to_arrow
 from tanager.sources.plain import check_columns
-from tanager.sources.source import ArraySource, BareSource, Source, TableSource, check_names
-from tanager.sources.styled import KnownRows, apply_style
+from tanager.sources.source import Source, check_names
 
 if TYPE_CHECKING:
     from tanager.sources.text import TextStyle
@@ -53,7 +52,11 @@ def open_source(
 
         source = open_files(paths, style)
     else:
-        source = apply_style(_open(X), style)
+        source = _open(X)
+        if style is not None:
+            from tanager.sources.text import apply_style
+
+            source = apply_style(source, style)
     if columns is None or tuple(columns) == source.names:
         return source
     absent = [name for name in columns if name not in source.names]
@@ -120,7 +123,7 @@ def open_table(
                 f"Its columns are: {listed(source.names)}.",
                 parameter=option,
             )
-    source = KnownRows.of(source, needed) if needed else source
+    source = source.known_rows(needed) if needed else source
     kept = [name for name in source.names if name not in left_out]
     return source if len(kept) == len(source.names) else open_source(source, columns=kept)
 
@@ -259,7 +262,7 @@ def _open_table(table: pa.Table) -> Source:
         check_columns(table)
     except pa.ArrowInvalid as error:
         raise DataError(f"The table cannot be read: {error} Make it again.") from error
-    return TableSource(table)
+    return Source.of_table(table)
 
 
 def _open_array(array: np.ndarray[Any, Any]) -> Source:
@@ -272,17 +275,17 @@ def _open_array(array: np.ndarray[Any, Any]) -> Source:
         raise DataError("Complex data not supported. Pass the real and imaginary parts as columns.")
     if array.dtype.kind in "biuf":
         # Extended floats may become integers, which is for all rows to say.
-        return ArraySource(admit_array(array) if array.dtype.itemsize > 8 else array)
+        return Source.of_array(admit_array(array) if array.dtype.itemsize > 8 else array)
     names = [f"x{i}" for i in range(array.shape[1])]
     columns = [admit_column(array[:, i], f"Column {name!r}") for i, name in enumerate(names)]
-    return TableSource(pa.table(columns, names=names), named=False)
+    return Source.of_table(pa.table(columns, names=names), named=False)
 
 
 def _open_list(rows: Sequence[Any]) -> Source:
     if rows and all(isinstance(row, Mapping) for row in rows):
         names = list(dict.fromkeys(str(name) for row in rows for name in row))
         if not names:
-            return BareSource(len(rows))
+            return Source.of_nothing(len(rows))
         return _open_mapping({name: [row.get(name) for row in rows] for name in names})
     if any(not hasattr(row, "__len__") or isinstance(row, str) for row in rows):
         return _open_array(np.asarray(rows, dtype=object))
@@ -301,7 +304,7 @@ def _open_list(rows: Sequence[Any]) -> Source:
         # One float makes floats of all; past 2^53 some whole numbers would then become one.
         exact = numbers.dtype.kind == "f" and not bool((np.abs(numbers) >= EXACT).any())
         if exact or numbers.dtype.kind in "iu":
-            return ArraySource(numbers)
+            return Source.of_array(numbers)
     return _open_array(array)
 
 
@@ -321,7 +324,7 @@ def _open_mapping(columns: Mapping[Any, Any]) -> Source:
         shown = ", ".join(f"{name!r} {n}" for name, n in list(lengths.items())[:5])
         raise DataError(f"The columns have different lengths: {shown}. Every row needs all values.")
     arrays = [admit_column(column, f"Column {str(name)!r}") for name, column in columns.items()]
-    return TableSource(pa.table(arrays, names=list(lengths)))
+    return Source.of_table(pa.table(arrays, names=list(lengths)))
 
 
 def _open_pandas(frame: Any) -> Source:
@@ -343,4 +346,4 @@ def _open_pandas(frame: Any) -> Source:
         if str(getattr(getattr(kind, "categories", None), "dtype", "")).startswith("interval"):
             frame = frame.copy(deep=False)
             frame.isetitem(at, frame.iloc[:, at].cat.rename_categories(str))
-    return TableSource(pandas_to_arrow(frame))
+    return Source.of_table(pandas_to_arrow(frame))

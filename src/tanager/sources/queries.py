@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,13 +19,14 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import ConfigurationError, DataError, one_line
-from tanager.sources.plain import cast_batch, plain_schema
-from tanager.sources.source import BATCH_ROWS, Batches, Fragment, FragmentSource, Source
+from tanager.errors import ConfigurationError, DataError, explaining, one_line
+from tanager.sources.plain import plain_schema
+from tanager.sources.source import BATCH_ROWS, Batches, Source, StoredPart
 
 PIECE_ROWS = 4 * BATCH_ROWS  # of a table, that are read on their own
 MIXER, MOST = 0x9E3779B97F4A7C15, (1 << 64) - 1
 RELATION = "tanager_relation"
+HINT = "Check the address, the names and the query."
 # Rows come in the order they are stored, whichever statement runs beside.
 _STEADY = ("SET synchronize_seqscans = off", "SET max_parallel_workers_per_gather = 0")
 
@@ -74,55 +75,59 @@ def quoted(table: str) -> str:
 
 def _open_rows(database: Database, wanted: Wanted) -> Source:
     """Open a table, in pieces, or a query's result, which is one."""
-    with _explained(database):
+    with explaining(f"{database.name} cannot be read", HINT, Exception):
         sql = wanted.sql or f"SELECT * FROM {quoted(wanted.table)}"
         with database.stream(f"SELECT * FROM ({sql}) AS r LIMIT 0", 1) as empty:
             schema = plain_schema(empty.schema)
         pieces = database.pieces(wanted.table) if wanted.table else []
         pieces = pieces or [Statement(sql, database.count(sql))]
-    fragments, start = [], 0
-    for piece in pieces:
-        fragments.append(QueryFragment(database, piece, schema, start))
-        start += piece.n_rows
-    return FragmentSource(schema, fragments)
+    return Source(schema, [QueryPart(database, piece) for piece in pieces])
 
 
 @dataclass(frozen=True, eq=False)
-class QueryFragment(Fragment):
+class QueryPart(StoredPart):
     """The rows of one statement, run where they are read."""
 
     database: Database
     piece: Statement
-    schema: pa.Schema
-    start: int
     seen: dict[str, int] = field(default_factory=dict)  # column to its tally in the first read
+
+    foreign = (Exception,)  # each library has types of its own
+    hint = HINT
+
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """What messages call the database."""
+        return self.database.name
 
     @property
     def n_rows(self) -> int:  # type: ignore[override]
         """Number of rows."""
         return self.piece.n_rows
 
-    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
+    def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
         """Run the statement and iterate over its rows."""
-        names = list(columns)
-        schema = pa.schema([self.schema.field(name) for name in names])
-        sql = self.piece.sql.replace("{columns}", ", ".join(quoted_name(name) for name in names))
-        n_rows, tallies = 0, dict.fromkeys(names, 0)
-        with _explained(self.database), self.database.stream(sql, batch_rows) as found:
-            for batch in found:
-                if batch.num_rows:
-                    n_rows += batch.num_rows
-                    part = cast_batch(batch.select(names), schema)
-                    for name, column in zip(names, part.columns, strict=True):
-                        tallies[name] = (tallies[name] + _tally(column)) & MOST
-                    yield part
-        same = all(self.seen.setdefault(name, tally) == tally for name, tally in tallies.items())
-        if n_rows != self.n_rows or not same:
-            raise DataError(
-                f"{self.database.name} gave other rows than before. All reads must see the same "
-                "rows: leave the tables alone until the work is done, take out what is random in "
-                "the query, or write the result to a Parquet file first."
-            )
+        names = ", ".join(map(quoted_name, schema.names))
+        with self.database.stream(self.piece.sql.replace("{columns}", names), batch_rows) as found:
+            yield from found
+
+    def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
+        """Iterate over the rows; they must be those of the first read."""
+        tallies = dict.fromkeys(schema.names, 0)
+        for batch in super().read(schema, batch_rows):
+            for name, column in zip(schema.names, batch.columns, strict=True):
+                tallies[name] = (tallies[name] + _tally(column)) & MOST
+            yield batch
+        if any(self.seen.setdefault(name, tally) != tally for name, tally in tallies.items()):
+            raise self.changed(0)
+
+    def changed(self, n_rows: int) -> DataError:  # noqa: ARG002 - how many says nothing more
+        """Return the error for other rows than there were."""
+        return DataError(
+            f"{self.database.name} gave other rows than before. All reads must see the same "
+            "rows: leave the tables alone until the work is done, take out what is random in "
+            "the query, or write the result to a Parquet file first."
+        )
 
 
 def quoted_name(name: str) -> str:
@@ -149,20 +154,6 @@ def _tally(column: pa.Array) -> int:
         data = data[start * width : end * width]
         total = int((data.view(f"u{width}") if width <= 8 else data).sum(dtype=np.uint64))
     return (n_null + total * MIXER) & MOST
-
-
-@contextmanager
-def _explained(database: Database) -> Iterator[None]:
-    """Turn a database's errors into ours; each library has types of its own."""
-    try:
-        yield
-    except (DataError, ConfigurationError, GeneratorExit):
-        raise
-    except Exception as error:
-        raise DataError(
-            f"{database.name} cannot be read: {one_line(error)}. Check the address, the names and "
-            "the query."
-        ) from error
 
 
 class DuckFile(Database):

@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, TypeVar
@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
-from tanager.errors import DataError, one_line
+from tanager.errors import DataError, explaining
 
 logger = logging.getLogger(__name__)
 
@@ -295,7 +295,7 @@ def find_remote(
     address, mark, query = url.partition("?")
     shown = without_credentials(url)
     fixed = re.match(r"[^*\[]*/", address)
-    with _explained(url):
+    with _reaching(url):
         if "*" in address and fixed is not None:
             store, base = _store(fixed[0] + mark + query)
             pattern = re.compile(_as_regex(base.rstrip("/") + "/" + address[fixed.end() :]))
@@ -341,16 +341,11 @@ def _as_regex(pattern: str) -> str:
     return "".join(marks.get(part, re.escape(part)) for part in parts)
 
 
-@contextmanager
-def _explained(url: str) -> Iterator[None]:
-    """Turn a store's errors into ours."""
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        raise DataError(
-            f"{without_credentials(url)} cannot be reached: {one_line(error)}. Check the address, "
-            "the connection, and the store's credentials."
-        ) from error
+def _reaching(url: str) -> AbstractContextManager[None]:
+    """Explain a store's errors."""
+    hint = "Check the address, the connection, and the store's credentials."
+    shown = without_credentials(url)
+    return explaining(f"{shown} cannot be reached", hint, OSError, pa.ArrowException)
 
 
 @contextmanager
@@ -379,7 +374,7 @@ def exists(url: str) -> bool:
     from pyarrow import fs
 
     store, path = _store(url)
-    with _explained(url):
+    with _reaching(url):
         return bool(_persist(lambda: store.get_file_info(path)).type != fs.FileType.NotFound)
 
 
@@ -395,7 +390,7 @@ def upload(file: BinaryIO, url: str) -> None:
             while part := file.read(1 << 24):
                 stream.write(part)
 
-    with _explained(url):
+    with _reaching(url):
         if not isinstance(store, fs.S3FileSystem | fs.GcsFileSystem):
             folder = str(PurePosixPath(target).parent)
             _persist(lambda: store.create_dir(folder, recursive=True))

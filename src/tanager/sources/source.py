@@ -1,81 +1,259 @@
 """Sources: what every table becomes, whatever it came from.
 
-A source has named, typed columns and is a list of fragments: addresses of
-some thousand rows each, small and picklable. Whoever needs the rows reads the
-fragment there, as often as needed. A numeric NumPy array stays reachable as it
-is (`Fragment.matrix`), because going through columns would cost two
-transpositions.
+A source has named, typed columns and is a list of parts: places of some thousand
+rows each, small and picklable. Which columns are read, in which types, and what is
+made of them is the source's to say, so a view of a source has the same parts. Whoever
+needs the rows reads a fragment, a part and what is made of it, there and as often as
+needed. A numeric NumPy array stays reachable as it is (`Fragment.matrix`), because going
+through columns would cost two transpositions.
 """
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import DataError, listed, one_line
+from tanager.errors import DataError, explaining, listed
 from tanager.sources.gate import admit_array, check_text
-from tanager.sources.plain import cast_batch, join_chunks, plain_table
+from tanager.sources.plain import cast_batch, is_text, join_chunks, plain_numbers, plain_table
+from tanager.sources.remote import ByteBudget, RemoteFile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BATCH_ROWS = 65_536
 Batches: TypeAlias = Iterator[pa.RecordBatch]
+Change: TypeAlias = Callable[[pa.Array], pa.Array]  # picklable
 
 
-class Fragment(ABC):
-    """The address of consecutive rows of a source."""
+class Part(ABC):
+    """Where consecutive rows of a source are: small and picklable."""
 
-    start: int  # index of the first row in the source
     n_rows: int
+    path: Path | RemoteFile | None = None  # of the file that has the rows
 
     @abstractmethod
-    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
-        """Read these columns, in this order, at most `batch_rows` rows at a time."""
+    def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
+        """Iterate over some columns, in this order and of these types."""
 
     def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:  # noqa: ARG002
         """Return some columns as the numeric matrix they are, (n_rows, n_columns), or None."""
         return None
 
 
-class Source(ABC):
-    """A table that can be read any number of times: the base of all sources.
+class StoredPart(Part):
+    """Rows outside of this process's memory, checked whenever they are read."""
 
-    `named` says whether the names came with the data; columns without are matched by position.
+    name: str  # what errors call it
+    hint: str  # what errors end in
+    foreign: tuple[type[Exception], ...] = (pa.ArrowException, OSError)  # what a read may raise
+
+    @abstractmethod
+    def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
+        """Iterate over some columns, in whatever order and types they are stored."""
+
+    def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
+        """Iterate over the rows, cast and checked."""
+        n_rows = 0
+        with self.explained():
+            for batch in self.stream(schema, batch_rows):
+                n_rows += batch.num_rows
+                for start in range(0, batch.num_rows, batch_rows):
+                    yield cast_batch(batch.slice(start, batch_rows), schema)
+        if n_rows != self.n_rows:
+            raise self.changed(n_rows)
+
+    def explained(self) -> AbstractContextManager[None]:
+        """Turn the errors of a read into ours."""
+        return explaining(f"{self.name} cannot be read", self.hint, *self.foreign)
+
+    def changed(self, n_rows: int) -> DataError:
+        """Return the error for other rows than there were."""
+        return DataError(
+            f"{self.name} had {self.n_rows} rows and now has {n_rows}. Rows of before and after "
+            "would be mixed: leave the table alone until the work is done, then try again."
+        )
+
+
+class TablePart(Part):
+    """Some rows of an Arrow table; text that is asked for as a dictionary is hashed once."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table, self.n_rows = table, int(table.num_rows)
+        self._hashed: dict[str, pa.Array] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TablePart, (self.table,)
+
+    def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
+        """Iterate over slices, without a copy."""
+        table = pa.table([self._column(field) for field in schema], schema.names)
+        yield from table.to_batches(max_chunksize=batch_rows)
+
+    def _column(self, field: pa.Field) -> pa.Array:
+        column = self.table.column(field.name)
+        if column.type == field.type:
+            return join_chunks(column)
+        if field.name not in self._hashed:
+            self._hashed[field.name] = join_chunks(column).dictionary_encode()
+        return self._hashed[field.name]
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayPart(Part):
+    """Some rows of a NumPy matrix."""
+
+    array: NDArray[Any]
+    names: tuple[str, ...]
+
+    @property
+    def n_rows(self) -> int:  # type: ignore[override]
+        """Number of rows."""
+        return int(self.array.shape[0])
+
+    def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:
+        """Return the columns as a matrix; a copy only where needed."""
+        if tuple(columns) == self.names:
+            return admit_array(self.array)
+        if not set(columns) <= set(self.names):
+            return None
+        return admit_array(self.array[:, [self.names.index(name) for name in columns]])
+
+    def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
+        """Iterate over row blocks, each transposed once: so its columns are contiguous."""
+        block = self.matrix(schema.names)
+        assert block is not None
+        for start in range(0, self.n_rows, batch_rows):
+            by_column = np.ascontiguousarray(block[start : start + batch_rows].T)
+            arrays = [pa.array(values, from_pandas=True) for values in by_column]
+            yield pa.RecordBatch.from_arrays(arrays, schema.names)
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment:
+    """The address of consecutive rows of a source: a part, and what is made of its columns."""
+
+    part: Part
+    start: int  # index of the first row in the source
+    stored: pa.Schema  # the columns that the part gives; any other is missing in every row
+    # what turns a column into the one that is read
+    changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.part.n_rows
+
+    def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:
+        """Return some columns as the numeric matrix they are, (n_rows, n_columns), or None."""
+        changed = self.changes and any(name in self.changes for name in columns)
+        return None if changed else self.part.matrix(columns)
+
+    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
+        """Read these columns, in this order, at most `batch_rows` rows at a time."""
+        places = map(self.stored.get_field_index, dict.fromkeys(columns))
+        schema = pa.schema([self.stored.field(at) for at in places if at >= 0])
+        if len(schema):
+            read = self.part.read(schema, batch_rows)
+        else:  # the number of rows is known without a read
+            read = iter(blank_table(self.n_rows).to_batches(batch_rows))
+        as_it_is = schema.names == list(columns) and not self.changes
+        for batch in read:
+            yield batch if as_it_is else self._make(batch, columns)
+
+    def _make(self, batch: pa.RecordBatch, columns: Sequence[str]) -> pa.RecordBatch:
+        given = dict(zip(batch.schema.names, batch.columns, strict=True))
+        arrays = []
+        for name in columns:
+            array = given[name] if name in given else pa.nulls(batch.num_rows)
+            for change in self.changes.get(name, ()):
+                array = change(array)
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, list(columns))
+
+
+def blank_table(n_rows: int) -> pa.Table:
+    """Return a table of rows without a column."""
+    return pa.table({"": pa.nulls(n_rows)})
+
+
+class Source:
+    """A table that can be read any number of times, in the types of its `schema`.
+
+    named: whether the names came with the data; columns without are matched by position.
+    guessed: the columns that could be text just as well, as all of a CSV file could.
     """
 
-    in_memory = False
-    named = True
-
-    def __init__(self, schema: pa.Schema, n_rows: int) -> None:
+    def __init__(
+        self,
+        schema: pa.Schema,
+        parts: Sequence[Part],
+        *,
+        named: bool = True,
+        in_memory: bool = False,
+        guessed: Collection[str] = (),
+    ) -> None:
         check_names(schema.names)
-        self.schema = schema
+        self.schema = self._stored = schema
         self.names: tuple[str, ...] = tuple(schema.names)
-        self.n_rows = n_rows
+        self._parts = [part for part in parts if part.n_rows]
+        self.n_rows = sum(part.n_rows for part in self._parts)
+        self.named, self.in_memory, self._guessed = named, in_memory, frozenset(guessed)
+        self._changes: dict[str, tuple[Change, ...]] = {}
         if not self.names:
             raise DataError(
-                f"Found array with 0 feature(s) (shape=({n_rows}, 0)) while a minimum of 1 "
+                f"Found array with 0 feature(s) (shape=({self.n_rows}, 0)) while a minimum of 1 "
                 "is required. Pass a table with at least one column."
             )
-        if n_rows == 0:
+        if self.n_rows == 0:
             raise DataError(
                 f"Found array with 0 sample(s) (shape=(0, {len(self.names)})) while a minimum of 1 "
                 "is required. Pass a table with at least one row."
             )
 
-    @abstractmethod
+    @classmethod
+    def of_table(cls, table: pa.Table, *, named: bool = True) -> Source:
+        """Return an Arrow table in memory."""
+        check_names(table.schema.names)
+        plain = plain_table(table)
+        starts = range(0, plain.num_rows, BATCH_ROWS)
+        parts = [TablePart(plain.slice(start, BATCH_ROWS)) for start in starts]
+        return cls(plain.schema, parts, named=named, in_memory=True)
+
+    @classmethod
+    def of_array(cls, array: NDArray[Any]) -> Source:
+        """Return a numeric or boolean NumPy matrix; its columns are called x0, x1, ..."""
+        kind = pa.from_numpy_dtype(admit_array(array[:0]).dtype)
+        names = tuple(f"x{i}" for i in range(array.shape[1]))
+        starts = range(0, array.shape[0], BATCH_ROWS)
+        parts = [ArrayPart(array[start : start + BATCH_ROWS], names) for start in starts]
+        return cls(pa.schema([(name, kind) for name in names]), parts, named=False, in_memory=True)
+
+    @classmethod
+    def of_nothing(cls, n_rows: int) -> Source:
+        """Return rows of which nothing is known: no columns, only their number."""
+        return cls.of_table(blank_table(n_rows)).select(())
+
     def fragments(self) -> list[Fragment]:
         """Return the addresses of all rows, in order; reads nothing."""
+        starts = accumulate((part.n_rows for part in self._parts), initial=0)
+        return [
+            Fragment(part, start, self._stored, self._changes)
+            for part, start in zip(self._parts, starts, strict=False)
+        ]
 
     def batches(
         self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Batches:
         """Iterate over the rows of all fragments, see `Fragment.batches`."""
         names = self.names if columns is None else columns
         for fragment in self.fragments():
@@ -89,315 +267,147 @@ class Source(ABC):
 
     def select(self, columns: Sequence[str]) -> Source:
         """Return some of the columns, in this order."""
-        return select_columns(self, columns)
+        return self._view(schema=pa.schema([self.schema.field(name) for name in columns]))
 
-    def as_text(self, columns: Collection[str]) -> Source:  # noqa: ARG002
+    def complete(self, absent: Sequence[str]) -> Source:
+        """Return the table with columns that it lacks: every row's value is missing."""
+        empty = [pa.field(name, pa.null()) for name in absent]
+        return self._view(schema=pa.schema([*self.schema, *empty]))
+
+    def take(self, fragments: Sequence[Fragment]) -> Source:
+        """Return the rows of some of the fragments."""
+        parts = [fragment.part for fragment in fragments]
+        return self._view(_parts=parts, n_rows=sum(part.n_rows for part in parts))
+
+    def change(
+        self, changes: Mapping[str, Change], kinds: Mapping[str, pa.DataType] | None = None
+    ) -> Source:
+        """Return the table with something made of some columns, perhaps of another type."""
+        both = {name: (*self._changes.get(name, ()), one) for name, one in changes.items()}
+        schema = _cast(self.schema, kinds or {})
+        return self._view(schema=schema, _changes={**self._changes, **both})
+
+    def as_text(self, columns: Collection[str]) -> Source:
         """Return the table with some columns as written: only a CSV file's types are guesses."""
-        return self
+        return self._retype({name: pa.string() for name in columns if name in self._guessed})
+
+    def hash_text(self) -> Source:
+        """Return the table with its text as dictionaries, if in memory: hashed once."""
+        texts = [f for f in self.schema if self.in_memory and f.type in _TEXTS]
+        return self._retype({f.name: pa.dictionary(pa.int32(), f.type) for f in texts})
+
+    def known_rows(self, columns: Sequence[str]) -> Source:
+        """Return the rows in which some columns are known; they are read for this."""
+        parts = [
+            _KnownPart(one, tuple(columns), sum(map(_n_known, one.batches(columns))))
+            for one in self.fragments()
+        ]
+        n_rows = sum(part.n_rows for part in parts)
+        if not n_rows:
+            raise DataError(f"No row has a value of {listed(columns)}. Name another column.")
+        if n_rows == self.n_rows:
+            return self
+        left = [part for part in parts if part.n_rows]
+        return self._view(_parts=left, n_rows=n_rows, _stored=self.schema, _changes={})
 
     @property
     def bytes_read(self) -> int:
         """Bytes that this process has fetched over the network so far."""
-        return 0
+        return sum(file.n_read for file in self._remote())
 
-    def keep(self, limit: int) -> None:  # noqa: B027 - only remote tables have something to keep
+    def keep(self, limit: int) -> None:
         """Keep up to so many bytes of what is fetched over the network, for the next read."""
+        budget = ByteBudget(limit)
+        for file in self._remote():
+            file.keep(budget)
 
-    def hash_text(self) -> Source:
-        """Return the table with its text as dictionaries, if in memory: hashed once."""
-        return self
+    def _remote(self) -> Collection[RemoteFile]:
+        paths = (part.path for part in self._parts)
+        return {id(path): path for path in paths if isinstance(path, RemoteFile)}.values()
+
+    def _retype(self, kinds: Mapping[str, pa.DataType]) -> Source:
+        """Return the table with other types of stored columns, for the parts to see to."""
+        own = {name: kind for name, kind in kinds.items() if name not in self._changes}
+        return self._view(schema=_cast(self.schema, own), _stored=_cast(self._stored, own))
+
+    def _view(self, **facts: Any) -> Source:
+        twin = copy.copy(self)
+        twin.__dict__.update(facts)
+        twin.names = tuple(twin.schema.names)
+        return twin
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.n_rows:,} rows, {len(self.names)} columns)"
+        return f"Source({self.n_rows:,} rows, {len(self.names)} columns)"
 
 
-class Place(Protocol):
-    """Where some rows are stored: small and picklable; errors call it `name`, and end in `hint`."""
+_TEXTS = (pa.string(), pa.large_string())
 
-    @property
-    def name(self) -> str: ...  # noqa: D102
 
-    @property
-    def hint(self) -> str: ...  # noqa: D102
-
-    def read(self, columns: list[str], batch_rows: int) -> Batches:
-        """Iterate over the rows, in whatever types they are stored."""
+def _cast(schema: pa.Schema, kinds: Mapping[str, pa.DataType]) -> pa.Schema:
+    """Return the schema with the types of some columns replaced."""
+    return pa.schema([(field.name, kinds.get(field.name, field.type)) for field in schema])
 
 
 @dataclass(frozen=True, eq=False)
-class StoredFragment(Fragment):
-    """Rows of a place, read in the types of the table."""
-
-    place: Place
-    schema: pa.Schema
-    start: int
-    n_rows: int
-
-    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
-        """Iterate over the rows, cast and checked."""
-        schema = pa.schema([self.schema.field(name) for name in columns])
-        try:
-            for batch in self.place.read(list(columns), batch_rows):
-                for start in range(0, batch.num_rows, batch_rows):
-                    yield cast_batch(batch.slice(start, batch_rows), schema)
-        except MemoryError:  # which can be an ArrowException, too
-            raise
-        except (pa.ArrowException, OSError) as error:
-            raise DataError(
-                f"{self.place.name} cannot be read: {one_line(error)}. {self.place.hint}"
-            ) from error
-
-
-class FragmentSource(Source):
-    """A table whose fragments are known once it is opened."""
-
-    def __init__(self, schema: pa.Schema, fragments: Sequence[Fragment]) -> None:
-        super().__init__(schema, sum(fragment.n_rows for fragment in fragments))
-        self._fragments = list(fragments)
-
-    @classmethod
-    def of_places(cls, schema: pa.Schema, places: Iterable[tuple[Place, int]]) -> FragmentSource:
-        """Return the rows of places, each with its number of rows, one after the other."""
-        fragments: list[Fragment] = []
-        start = 0
-        for place, n_rows in places:
-            if n_rows:
-                fragments.append(StoredFragment(place, schema, start, n_rows))
-            start += n_rows
-        return cls(schema, fragments)
-
-    def fragments(self) -> list[Fragment]:
-        """Return the addresses of all rows."""
-        return list(self._fragments)
-
-
-Change: TypeAlias = Callable[[pa.Array], pa.Array]
-
-
-class MappedSource(Source):
-    """The rows of a source with other columns, in the same fragments.
-
-    schema: the columns; one that the source lacks is missing in every row.
-    again: makes the same of another source.
-    changes: picklable functions from a column's array to the one that is read.
-    """
-
-    def __init__(
-        self,
-        source: Source,
-        schema: pa.Schema,
-        again: Callable[[Source], Source],
-        changes: Mapping[str, Change] | None = None,
-    ) -> None:
-        self._source, self._again, self._changes = source, again, dict(changes or {})
-        self.named, self.in_memory = source.named, source.in_memory
-        super().__init__(schema, source.n_rows)
-
-    def as_text(self, columns: Collection[str]) -> Source:
-        """Return the same of a table with some columns as text."""
-        return self._again(self._source.as_text(columns))
-
-    def hash_text(self) -> Source:
-        """Return the same of a table with its text as dictionaries."""
-        return self._again(self._source.hash_text())
-
-    def fragments(self) -> list[Fragment]:
-        """Return the fragments of the source, each read so."""
-        there = set(self._source.names)
-        absent = frozenset(name for name in self.names if name not in there)
-        if not absent and not self._changes:
-            return self._source.fragments()
-        first = (*self._source.names, *self.names)[0]
-        found = self._source.fragments()
-        return [MappedFragment(one, absent, first, self._changes) for one in found]
-
-
-@dataclass(frozen=True, eq=False)
-class MappedFragment(Fragment):
-    """A fragment with other columns."""
+class _KnownPart(Part):
+    """The rows of a fragment in which some columns are known."""
 
     fragment: Fragment
-    absent: frozenset[str]
-    first: str  # a column that is there: it tells the number of rows
-    changes: Mapping[str, Change]
-
-    @property
-    def start(self) -> int:  # type: ignore[override]
-        """Index of the first row in the source."""
-        return self.fragment.start
-
-    @property
-    def n_rows(self) -> int:  # type: ignore[override]
-        """Number of rows."""
-        return self.fragment.n_rows
-
-    def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:
-        """Return a numeric matrix where all of its columns are as the source has them."""
-        if any(name in self.absent or name in self.changes for name in columns):
-            return None
-        return self.fragment.matrix(columns)
-
-    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
-        """Iterate over the rows."""
-        there = [name for name in columns if name not in self.absent] or [self.first]
-        for batch in self.fragment.batches(there, batch_rows):
-            given = dict(zip(there, batch.columns, strict=True))
-            arrays = [
-                self.changes[name](given[name])
-                if name in self.changes
-                else pa.nulls(batch.num_rows)
-                if name in self.absent
-                else given[name]
-                for name in columns
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, list(columns))
-
-
-def select_columns(source: Source, columns: Sequence[str]) -> Source:
-    """Return some columns of a source, in this order."""
-    schema = pa.schema([source.schema.field(name) for name in columns])
-    return MappedSource(source, schema, partial(select_columns, columns=tuple(columns)))
-
-
-def complete_columns(source: Source, absent: Sequence[str]) -> Source:
-    """Return a source with columns that it lacks: every row's value is missing."""
-    schema = pa.schema([*source.schema, *(pa.field(name, pa.null()) for name in absent)])
-    return MappedSource(source, schema, partial(complete_columns, absent=tuple(absent)))
-
-
-class TableSource(Source):
-    """An Arrow table in memory."""
-
-    in_memory = True
-
-    def __init__(self, table: pa.Table, *, named: bool = True) -> None:
-        self.named = named
-        super().__init__(table.schema, table.num_rows)
-        self._table = plain_table(table)
-        self.schema = self._table.schema
-
-    def fragments(self) -> list[Fragment]:
-        """Return slices of the table, without a copy."""
-        return [
-            TableFragment(self._table.slice(start, BATCH_ROWS), start)
-            for start in range(0, self.n_rows, BATCH_ROWS)
-        ]
-
-    def column(self, name: str) -> pa.Array:
-        """Return a whole column."""
-        return join_chunks(self._table.column(name))
-
-    def select(self, columns: Sequence[str]) -> Source:
-        """Return some of the columns."""
-        return TableSource(self._table.select(list(columns)), named=self.named)
-
-    def hash_text(self) -> Source:
-        """Return the table with its text as dictionaries."""
-        kinds = (pa.string(), pa.large_string())
-        columns = [
-            column.dictionary_encode() if column.type in kinds else column
-            for column in self._table.columns
-        ]
-        return TableSource(pa.table(columns, names=list(self.names)), named=self.named)
-
-
-@dataclass(frozen=True, eq=False)
-class TableFragment(Fragment):
-    """Some rows of an Arrow table."""
-
-    table: pa.Table
-    start: int
-
-    @property
-    def n_rows(self) -> int:  # type: ignore[override]
-        """Number of rows."""
-        return int(self.table.num_rows)
-
-    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
-        """Iterate over slices, without a copy."""
-        table = self.table.select(list(columns))
-        if any(column.num_chunks > 1 for column in table.columns):
-            table = pa.table([join_chunks(column) for column in table.columns], list(columns))
-        yield from table.to_batches(max_chunksize=batch_rows)
-
-
-class BareSource(Source):
-    """Rows of which nothing is known: no columns, only their number."""
-
-    in_memory = True
-
-    def __init__(self, n_rows: int) -> None:
-        self.schema, self.names, self.n_rows = pa.schema([]), (), n_rows
-
-    def fragments(self) -> list[Fragment]:
-        """Return parts of the rows."""
-        return [
-            BareFragment(start, min(BATCH_ROWS, self.n_rows - start))
-            for start in range(0, self.n_rows, BATCH_ROWS)
-        ]
-
-
-@dataclass(frozen=True, eq=False)
-class BareFragment(Fragment):
-    """Some rows of which nothing is known."""
-
-    start: int
+    needed: tuple[str, ...]
     n_rows: int
 
-    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
-        """Iterate over rows without a value."""
-        for start in range(0, self.n_rows, batch_rows):
-            nulls = pa.nulls(min(batch_rows, self.n_rows - start))
-            yield pa.RecordBatch.from_arrays([nulls] * len(columns), list(columns))
-
-
-class ArraySource(Source):
-    """A numeric or boolean NumPy matrix; columns are named x0, x1, ..."""
-
-    in_memory = True
-    named = False
-
-    def __init__(self, array: NDArray[Any], names: Sequence[str] | None = None) -> None:
-        kind = pa.from_numpy_dtype(admit_array(array[:0]).dtype)
-        if names is None:
-            names = [f"x{i}" for i in range(array.shape[1])]
-        super().__init__(pa.schema([(name, kind) for name in names]), array.shape[0])
-        self._array = array
-
-    def fragments(self) -> list[Fragment]:
-        """Return blocks of rows, without a copy."""
-        return [
-            ArrayFragment(self._array[start : start + BATCH_ROWS], self.names, start)
-            for start in range(0, self.n_rows, BATCH_ROWS)
-        ]
-
-
-@dataclass(frozen=True, eq=False)
-class ArrayFragment(Fragment):
-    """Some rows of a NumPy matrix."""
-
-    array: NDArray[Any]
-    names: tuple[str, ...]
-    start: int
-
     @property
-    def n_rows(self) -> int:  # type: ignore[override]
-        """Number of rows."""
-        return int(self.array.shape[0])
+    def path(self) -> Path | RemoteFile | None:  # type: ignore[override]
+        """The file that has the rows."""
+        return self.fragment.part.path
 
-    def matrix(self, columns: Sequence[str]) -> NDArray[Any]:
-        """Return the columns as a matrix; a copy only where needed."""
-        if tuple(columns) == self.names:
-            return admit_array(self.array)
-        return admit_array(self.array[:, [self.names.index(name) for name in columns]])
+    def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
+        """Iterate over the rows."""
+        kinds = {field.name: field.type for field in schema}
+        kinds = {name: kind for name, kind in kinds.items() if name not in self.fragment.changes}
+        one = replace(self.fragment, stored=_cast(self.fragment.stored, kinds))
+        for batch in one.batches(list(dict.fromkeys([*schema.names, *self.needed])), batch_rows):
+            known = pa.array(_known(batch.select(list(self.needed))))
+            yield batch.select(schema.names).filter(known)
 
-    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
-        """Iterate over row blocks, each transposed once: so its columns are contiguous."""
-        block = self.matrix(columns)
-        for start in range(0, self.n_rows, batch_rows):
-            by_column = np.ascontiguousarray(block[start : start + batch_rows].T)
-            arrays = [pa.array(values, from_pandas=True) for values in by_column]
-            yield pa.RecordBatch.from_arrays(arrays, list(columns))
+
+def _known(batch: pa.RecordBatch) -> NDArray[np.bool_]:
+    """Return the rows that have no null and no NaN."""
+    gaps = [plain_numbers(array.is_null(nan_is_null=True)) for array in batch.columns]
+    return ~np.logical_or.reduce(gaps)
+
+
+def _n_known(batch: pa.RecordBatch) -> int:
+    return int(_known(batch).sum())
+
+
+def without_texts(source: Source, texts: Sequence[str]) -> Source:
+    """Return a source in which some texts are missing values."""
+    change = _TextRemover(tuple(texts))
+    return source.change({field.name: change for field in source.schema if is_text(field.type)})
+
+
+@dataclass(frozen=True)
+class _TextRemover:
+    """Makes some texts of a column null."""
+
+    texts: tuple[str, ...]
+
+    def __call__(self, array: pa.Array) -> pa.Array:
+        import pyarrow.compute as pc
+
+        if not pa.types.is_dictionary(array.type):
+            gone = pc.is_in(array, pa.array(self.texts, array.type))
+            return pc.if_else(gone, pa.scalar(None, array.type), array)
+        values = array.dictionary
+        gone = plain_numbers(pc.is_in(values, pa.array(self.texts, values.type)))
+        if not gone.any():
+            return array
+        # The dictionary is made anew: a value that no row has is no value of the column.
+        places = pa.array(np.cumsum(~gone) - 1, pa.int32(), mask=gone)
+        return pa.DictionaryArray.from_arrays(
+            places.take(array.indices), values.filter(pa.array(~gone))
+        )
 
 
 def check_names(names: Sequence[str]) -> None:

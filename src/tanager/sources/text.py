@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import copy
 import csv
 import io
 import re
 import warnings
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,7 @@ from tanager.errors import ColumnWarning, ConfigurationError, DataError
 from tanager.sources.formats import TableFile, open_unpacked
 from tanager.sources.plain import plain_array
 from tanager.sources.remote import RemoteFile
-from tanager.sources.source import check_names
+from tanager.sources.source import Batches, Source, check_names, without_texts
 
 # Cells that mean "missing". A quoted one counts too: writers quote all or nothing.
 NULLS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>"]
@@ -70,6 +69,23 @@ class TextStyle:
             )
 
 
+def apply_style(source: Source, style: TextStyle | None) -> Source:
+    """Make texts missing in a table that is no CSV file; refuse an encoding or a decimal mark."""
+    if style is None:
+        return source
+    for name, given, usual in (
+        ("encoding", style.encoding, "utf-8"),
+        ("decimal", style.decimal, "."),
+        ("header", style.header, None),
+    ):
+        if given != usual:
+            raise ConfigurationError(
+                f"{name}={given!r} applies only to CSV files, and this table isn't one. Leave "
+                "it out."
+            )
+    return without_texts(source, style.na_values) if style.na_values else source
+
+
 def _is_text(value: object) -> bool:
     """Return whether a value is a text that a file can hold."""
     return isinstance(value, str) and value.encode("utf-8", "replace").decode() == value
@@ -82,6 +98,8 @@ class CsvTable(TableFile):
     widens the column and every pass reads the same types. The delimiter is what the header has
     most of outside quotes: comma, semicolon, tab or bar.
     """
+
+    guessed = True
 
     def __init__(self, path: Path | RemoteFile, style: TextStyle | None = None) -> None:
         self.path = path
@@ -103,30 +121,18 @@ class CsvTable(TableFile):
         self._names = names
         types = dict.fromkeys(names, pa.null())
         rows = 0
-        for batch in self._read(names, dict.fromkeys(names, pa.string())):
+        for batch in self.read(None, pa.schema([(name, pa.string()) for name in names]), 0):
             rows += batch.num_rows
             for name, column in zip(names, batch.columns, strict=True):
                 types[name] = _settle(column, types[name], self._style.decimal)
         self.n_rows = rows
         self.schema = pa.schema(list(types.items()))
 
-    def read(self, part: Any, columns: Sequence[str], batch_rows: int) -> Iterator[pa.RecordBatch]:  # noqa: ARG002
-        """Iterate over the rows, block by block of the file."""
-        return self._read(columns, {name: self.schema.field(name).type for name in columns})
-
-    def as_text(self, columns: Collection[str]) -> CsvTable:
-        """Return the same file with some columns as text."""
-        twin = copy.copy(self)
-        twin.schema = pa.schema(
-            [(f.name, pa.string() if f.name in columns else f.type) for f in self.schema]
-        )
-        return twin
-
-    def _read(
-        self, columns: Sequence[str], types: dict[str, pa.DataType]
-    ) -> Iterator[pa.RecordBatch]:
+    def read(self, piece: Any, schema: pa.Schema, batch_rows: int) -> Batches:  # noqa: ARG002
+        """Iterate over the rows, block by block of the file, in the types asked for."""
+        types = {field.name: field.type for field in schema}
         try:
-            with self._open(columns, types) as reader:
+            with self._open(types) as reader:
                 for batch in reader:
                     if batch.num_rows:
                         yield batch
@@ -136,7 +142,7 @@ class CsvTable(TableFile):
                 raise _ragged(self.path, self._delimiter, self._style) from error
             raise
 
-    def _open(self, columns: Sequence[str], types: dict[str, pa.DataType]) -> Any:
+    def _open(self, types: dict[str, pa.DataType]) -> Any:
         import pyarrow.csv as pacsv
 
         return pacsv.open_csv(
@@ -150,12 +156,18 @@ class CsvTable(TableFile):
             parse_options=pacsv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
             convert_options=pacsv.ConvertOptions(
                 column_types=types,
-                include_columns=list(columns),
+                include_columns=list(types),
                 null_values=[*NULLS, *self._style.na_values],
                 strings_can_be_null=True,
                 decimal_point=self._style.decimal,
             ),
         )
+
+
+def widest_type(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    """Return the narrowest type that reads what several types read."""
+    some = (pa.null(), *_WIDER[pa.null()])
+    return next(one for one in some if all(one == kind or one in _WIDER[kind] for kind in kinds))
 
 
 def _settle(column: pa.Array, current: pa.DataType, decimal: str) -> pa.DataType:
