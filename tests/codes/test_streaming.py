@@ -139,7 +139,7 @@ def test_the_sample_is_the_rows_of_the_smallest_hashes(n, step, size, key):
     samples[0].shrink()
     taken = samples[0].take(np.zeros(1, dtype=np.int64), 1.0)
     best = np.sort(np.argsort(row_hash(key, np.arange(n)))[:size])
-    assert taken.numbers[0].tolist() == best.tolist()
+    assert taken[0][0].tolist() == best.tolist()
 
 
 @given(st.lists(st.floats(0, 1e300), max_size=50), st.randoms(use_true_random=False))

@@ -11,8 +11,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager.codes.codebook import Codebook
+from tanager.codes.columns import as_kernel_matrix
 from tanager.codes.rows import Chunk, Rows, exact_weights
 from tanager.codes.targets import as_weights, check_weights, code_labels, weight_column
+from tanager.codes.values import to_numbers
 from tanager.errors import DataError
 from tanager.numerics import Floats, Ints
 from tanager.sources import Fragment, Source
@@ -49,6 +51,12 @@ class RawChunk(NamedTuple):
         if self.matrix is None:
             return self.columns[i]
         return pa.array(np.ascontiguousarray(self.matrix[:, i]), from_pandas=True)
+
+    def numbers(self, i: int, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """Return feature i as int64 or float64, and where it is null (None: nowhere)."""
+        if self.matrix is None:
+            return to_numbers(self.columns[i], name)
+        return as_kernel_matrix(self.matrix[:, i]), None
 
     def positive(self) -> RawChunk:
         """Return the rows of positive weight."""

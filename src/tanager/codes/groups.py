@@ -8,8 +8,8 @@ tables of the parents found allow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 from math import prod
 
@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes.cuts import mdl_cuts
-from tanager.codes.rows import Chunk, Codes, Domain, Rows, code_dtype
-from tanager.engines import Piece
+from tanager.codes.rows import Chunk, Codes, Domain, PieceView, Rows, code_dtype
 from tanager.numerics import Floats
 
 Groups = NDArray[np.uint16]  # (arity,): the group of each value
@@ -170,21 +169,10 @@ def grouped_domain(domain: Domain, groups: Sequence[Groups]) -> Domain:
 
 def group_rows(rows: Rows, groups: Sequence[Groups]) -> Rows:
     """Return a view of the rows with grouped codes; nothing is copied until it is read."""
-    pieces = [_GroupedPiece(piece, tuple(groups)) for piece in rows.pieces()]
+    make = partial(_group_chunk, groups=tuple(groups))
+    pieces = [PieceView(piece, make) for piece in rows.pieces()]
     return Rows(grouped_domain(rows.domain, groups), pieces, weighted=rows.weighted)
 
 
-@dataclass(frozen=True)
-class _GroupedPiece:
-    """The rows of a piece, their codes grouped."""
-
-    piece: Piece[Chunk]
-    groups: tuple[Groups, ...]
-
-    @property
-    def n_rows(self) -> int:
-        return self.piece.n_rows
-
-    def chunks(self) -> Iterator[Chunk]:
-        for chunk in self.piece.chunks():
-            yield chunk._replace(codes=group_codes(chunk.codes, self.groups))
+def _group_chunk(chunk: Chunk, groups: tuple[Groups, ...]) -> Chunk:
+    return chunk._replace(codes=group_codes(chunk.codes, groups))

@@ -98,17 +98,8 @@ def collect_rows(rows: Rows, choice: Choice | None, context: FitContext) -> Rows
     chunks = context.engine.run(_CollectPass(choice), rows, Progress(), "collect rows")
     if not chunks:
         return Rows(rows.domain, (), weighted=rows.weighted, n_rows=0)
-    indices = np.concatenate([chunk.indices for chunk in chunks])
-    joined = Chunk(
-        np.concatenate([chunk.codes for chunk in chunks], axis=1),
-        np.concatenate([chunk.labels for chunk in chunks]),
-        np.concatenate([c.weights for c in chunks if c.weights is not None])
-        if rows.weighted
-        else None,
-        int(indices[0]),
-        indices,
-    )
-    return Rows(rows.domain, [KeptChunk(joined)], weighted=rows.weighted)
+    taken = Rows(rows.domain, [KeptChunk(one) for one in chunks], weighted=rows.weighted)
+    return Rows(rows.domain, [KeptChunk(taken.gather())], weighted=rows.weighted)
 
 
 def sample_rows(rows: Rows, seed: int, most: int, context: FitContext) -> Rows:

@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
+from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.asked import (
-    arrange_values,
-    as_date_styles,
-    feature_index,
-    read_dates,
-    read_orders,
-)
+from tanager.codes.asked import as_date_styles, feature_index, read_dates, read_orders
 from tanager.codes.audit import Finding, audit_columns
 from tanager.codes.codebook import Codebook
 from tanager.codes.coding import RawRows, code_rows
-from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
-from tanager.codes.cuts import check_bins, learn_cuts, see_numbers
+from tanager.codes.columns import CategoricalColumn
+from tanager.codes.cuts import check_bins
 from tanager.codes.matching import MatchedTable
-from tanager.codes.pooling import ValueWeights, describe_pooling, keep_frequent, with_others
+from tanager.codes.pooling import ValueWeights, describe_pooling, keep_frequent
 from tanager.codes.reading import Reading, read_columns
 from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Rows
-from tanager.codes.seeing import Sampled, SeeingPass, Seen
+from tanager.codes.seeing import Making, SeeingPass, Seen, SeenCategory, SeenFeature, SeenNumeric
 from tanager.codes.targets import (
     as_labels,
     class_array,
@@ -35,18 +29,10 @@ from tanager.codes.targets import (
     no_weight_error,
     ordered_target,
     target_column,
-    to_float,
 )
-from tanager.codes.values import (
-    can_pool,
-    family_of,
-    has_order,
-    sort_values,
-    temporal_kind,
-    too_many_error,
-)
+from tanager.codes.values import can_pool, family_of, has_order, sort_values, temporal_kind
 from tanager.errors import ConfigurationError, DataError, listed, nearest
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Ints
 from tanager.sources import Source, open_source
 from tanager.sources.gate import check_text
 from tanager.sources.plain import value_type
@@ -95,7 +81,7 @@ def learn_codebook(
             parameter="missing",
         )
     check_bins(bins)
-    table = open_source(source)
+    table = open_source(source).hash_text()
     table.keep(context.memory_limit)
     features = find_features(table, target, sample_weight)
     asked = _asked_categories(features, categorical_features)
@@ -103,42 +89,40 @@ def learn_codebook(
     spoken_for = [*asked, *(features[feature_index(features, key, "ordered")] for key in named)]
     table, readings = _read_columns(table, features, spoken_for, dates, audit, context)
     orders = read_orders(table, features, ordered)
-    kinds = _kinds(table, features, frozenset(asked), orders)
-    categorical = [kind != "number" for kind in kinds]
-    temporal = [temporal_kind(value_type(table.schema.field(name).type)) for name in features]
+    blank = _blank_features(table, features, frozenset(asked), orders)
     known = Target.of(target, classes, features, classes_ordered)
     labels = None if isinstance(target, str) else known.code(target)
     name = target if isinstance(target, str) else None
-    raw = RawRows(table.hash_text(), features, name, labels, sample_weight)
-    room = SAMPLE_CELLS[table.in_memory] // max(1, len(features) - sum(categorical))
+    raw = RawRows(table, features, name, labels, sample_weight)
+    n_numeric = sum(isinstance(one, SeenNumeric) for one in blank)
+    room = SAMPLE_CELLS[table.in_memory] // max(1, n_numeric)
     sample_rows = max(1, room if table.in_memory else min(room, max_sample))
-    seeing = SeeingPass(
-        features, kinds, known.name, context.row_seed(_SAMPLE_KEY), sample_rows, raw.n_rows
-    )
+    seeing = SeeingPass(blank, known.name, context.row_seed(_SAMPLE_KEY), sample_rows, raw.n_rows)
     seen = context.engine.run(seeing, raw, context.progress, "codebook")
     if seen.n_rows == 0:
         raise no_weight_error()
-    empty = _empty_features(features, seen) if missing == "marginalize" else []
+    empty = [one.name for one in seen.features if one.is_empty and missing == "marginalize"]
     if empty:
         readings |= dict.fromkeys(empty, Reading("nothing"))
         table = read_columns(table, readings)
-        raw = RawRows(table.hash_text(), features, name, labels, sample_weight)
+        raw = RawRows(table, features, name, labels, sample_weight)
         _add_findings(
             [Finding(one, "empty", "left out", "every row is missing") for one in empty], context
         )
     column, class_labels, order = known.settle(table, seen, coded=labels is not None)
-    total = sum_weights(seen)
-    fixed = {*orders, *(at for at, kind in enumerate(temporal) if kind)}
-    pooled = _pool_rare(seen, raw, features, missing, fixed, total, context)
-    sample = seen.sample.take(order, total)
-    seen.orders = [orders.get(at, known_order) for at, known_order in enumerate(seen.orders)]
-    facts = _facts(seen, sample, features, categorical, temporal, pooled)
-    make = partial(make_column, n_classes=len(class_labels), missing=missing, bins=bins)
-    columns = tuple(context.engine.map(make, facts, context.progress, "cut points"))
-    for one in columns:
-        if one.arity * len(class_labels) > MAX_CELLS:
+    total = seen.total_weight
+    _pool_rare(seen, raw, missing, context)
+    numbers, codes, weights = seen.sample.take(order, total)
+    numeric = (one for one in seen.features if isinstance(one, SeenNumeric))
+    for one, found in zip(numeric, numbers, strict=True):
+        one.numbers = found
+    making = Making(codes, weights, len(class_labels), missing, bins)
+    work = methodcaller("column", making)
+    columns = tuple(context.engine.map(work, seen.features, context.progress, "cut points"))
+    for made in columns:
+        if made.arity * len(class_labels) > MAX_CELLS:
             raise DataError(
-                f"Column {one.name!r} has {one.arity:,} values and the target "
+                f"Column {made.name!r} has {made.arity:,} values and the target "
                 f"{len(class_labels):,} classes: together more than {MAX_CELLS:,} cells. Group "
                 "rare values or classes, or drop the column if it identifies rows."
             )
@@ -153,43 +137,33 @@ def _add_findings(findings: Sequence[Finding], context: FitContext) -> None:
     context.record("codes")["audit"] = [*audited, *(finding.to_dict() for finding in findings)]
 
 
-def _pool_rare(
-    seen: Seen,
-    raw: RawRows,
-    features: Sequence[str],
-    missing: str,
-    fixed: Collection[int],
-    total: float,
-    context: FitContext,
-) -> frozenset[int]:
-    """Cut categories of more values than codes to the most frequent; return which they are.
+def _pool_rare(seen: Seen, raw: RawRows, missing: str, context: FitContext) -> None:
+    """Cut categories of more values than codes to the most frequent.
 
-    Dates and values in an order, the `fixed` ones, are refused later instead. The rows are read
-    once more, to count the values of these columns alone.
+    Dates and values in an order are refused later instead. The rows are read once more, to count
+    the values of these columns alone.
     """
-    own = [gaps and missing == "value" for gaps in seen.missing]
     many = {
-        at: sort_values(values.cast(pa.string()))
-        for at, values in enumerate(seen.values)
-        if values is not None and len(values) + own[at] > MAX_ARITY and can_pool(values)
-        if at not in fixed and seen.orders[at] is None
+        at: one
+        for at, one in enumerate(seen.features)
+        if isinstance(one, SeenCategory) and one.n_codes(missing) > MAX_ARITY
+        if not one.temporal and one.order is None and can_pool(one.values)
     }
     if not many:
-        return frozenset()
-    counting = ValueWeights(many, {at: features[at] for at in many}, total)
+        return
+    values = {
+        at: (one.name, sort_values(one.values.cast(pa.string())))  # type: ignore[union-attr]
+        for at, one in many.items()
+    }
+    counting = ValueWeights(values, seen.total_weight)
     weights = context.engine.run(counting, raw, context.progress, "rare values")
     findings = []
-    for (at, values), sums in zip(many.items(), weights, strict=True):
-        kept = seen.values[at] = keep_frequent(values, sums, own=own[at])
-        findings.append(describe_pooling(features[at], len(values), len(kept)))
+    for (at, (name, texts)), sums in zip(values.items(), weights, strict=True):
+        own = many[at].missing and missing == "value"
+        kept = many[at].values = keep_frequent(texts, sums, own=own)
+        many[at].pooled = True
+        findings.append(describe_pooling(name, len(texts), len(kept)))
     _add_findings(findings, context)
-    return frozenset(many)
-
-
-def _empty_features(features: Sequence[str], seen: Seen) -> list[str]:
-    """Return the features without any value."""
-    found = zip(features, seen.values, seen.present, strict=True)
-    return [name for name, values, present in found if not (values or present)]
 
 
 def _read_columns(
@@ -206,7 +180,6 @@ def _read_columns(
         table = table.as_text(as_date_styles(dates))
         readings = read_dates(table, features, dates)
     if audit:
-        table = table.hash_text()
         findings = audit_columns(table, features, [*readings, *spoken_for])
         context.record("codes")["audit"] = [finding.to_dict() for finding in findings]
         readings |= {f.column: f.reading for f in findings if f.reading is not None}
@@ -275,81 +248,6 @@ def _name_of(labels: Any, features: Sequence[str]) -> str:
     return check_text(name, "The target's name")
 
 
-def sum_weights(seen: Seen) -> float:
-    """Return the sum of all rows' weights."""
-    return float(np.sum([to_float(count) for count in seen.counts]))
-
-
-class ColumnFacts(NamedTuple):
-    """What is known of one feature: enough to make its column."""
-
-    name: str
-    missing: bool
-    values: pa.Array | None  # distinct values of a categorical feature
-    numbers: NDArray[Any] | None  # of a numeric feature; none missing
-    labels: NDArray[np.uint16]  # of the numbers' rows
-    weights: Floats | None
-    temporal: str
-    order: pa.Array | None  # of a categorical feature, where it has one
-    pooled: bool  # whether there are more values, too rare for codes of their own
-
-
-def _facts(
-    seen: Seen,
-    sample: Sampled,
-    features: Sequence[str],
-    categorical: Sequence[bool],
-    temporal: Sequence[str],
-    pooled: Collection[int],
-) -> list[ColumnFacts]:
-    facts, at = [], 0
-    for i, name in enumerate(features):
-        numbers, labels, weights = None, sample.labels[:0], None
-        if not categorical[i]:
-            column = sample.numbers[at]
-            at += 1
-            if seen.present[i]:
-                labels, weights = sample.labels, sample.weights
-                if seen.missing[i]:
-                    known = ~np.isnan(column)
-                    column, labels = column[known], labels[known]
-                    weights = None if weights is None else weights[known]
-                # Integers are counted by value where floats would have to be sorted;
-                # beyond 2^53 a float need not be one that 64 bits can hold.
-                whole = seen.whole[i] and float(np.abs(column).max(initial=0.0)) < 2.0**53
-                numbers = column.astype(np.int64) if whole else column
-        found = (seen.missing[i], seen.values[i], numbers, labels, weights, temporal[i])
-        facts.append(ColumnFacts(name, *found, seen.orders[i], i in pooled))
-    return facts
-
-
-def make_column(facts: ColumnFacts, n_classes: int, missing: str, bins: str | int) -> Column:
-    """Return the column of a feature: the one place where a column is made."""
-    own_code = facts.missing and missing == "value"
-    if facts.numbers is not None:
-        rows = facts.numbers, facts.labels, n_classes, facts.weights
-        cuts = learn_cuts(*rows, bins, missing=own_code)
-        own = len(cuts) + 1 if own_code else None
-        seen = see_numbers(facts.numbers, facts.weights)
-        return NumericColumn(facts.name, cuts, own, facts.temporal, seen)
-    values = facts.values
-    if values is None or len(values) == 0:
-        if missing == "marginalize":  # it is left out, as one value of every row
-            return CategoricalColumn(facts.name, pa.array([0]), None)
-        return CategoricalColumn(facts.name, pa.array([], pa.null()), 0)
-    if facts.pooled:
-        values, other = with_others(values)
-        own = len(values) if own_code else None
-        return CategoricalColumn(facts.name, values, own, other_code=other)
-    if len(values) + own_code > MAX_ARITY:
-        raise too_many_error(facts.name, MAX_ARITY)
-    own = len(values) if own_code else None
-    if facts.order is not None:
-        arranged = arrange_values(values, facts.order, facts.name)
-        return CategoricalColumn(facts.name, arranged, own, True, facts.temporal)
-    return CategoricalColumn(facts.name, sort_values(values), own, temporal=facts.temporal)
-
-
 def _asked_categories(features: list[str], asked: Any) -> list[str]:
     """Return the features that the user calls categories."""
     if asked is None or (isinstance(asked, str) and asked == "from_dtype"):
@@ -374,20 +272,20 @@ def _asked_categories(features: list[str], asked: Any) -> list[str]:
     return [features[feature_index(features, one, where)] for one in given.tolist()]
 
 
-def _kinds(
-    table: Source, features: list[str], asked: frozenset[str], orders: Collection[int]
-) -> list[str]:
-    """Return how each feature is seen, as `SeeingPass` has it; `asked` are categories anyhow."""
-    found = []
+def _blank_features(
+    table: Source, features: list[str], asked: frozenset[str], orders: Mapping[int, pa.Array]
+) -> list[SeenFeature]:
+    """Return how each feature will be seen; those in `asked` and `orders` are categories anyhow."""
+    found: list[SeenFeature] = []
     for at, name in enumerate(features):
-        type_ = table.schema.field(name).type
-        is_category = family_of(type_, name) in ("text", "boolean", "null")
-        if at not in orders and has_order(type_):
-            found.append("ordered")
-        elif is_category or pa.types.is_dictionary(type_) or name in asked or at in orders:
-            found.append("category")
+        kind = table.schema.field(name).type
+        temporal = temporal_kind(value_type(kind))
+        is_category = family_of(kind, name) in ("text", "boolean", "null")
+        if is_category or pa.types.is_dictionary(kind) or name in asked or at in orders:
+            typed = at not in orders and has_order(kind)
+            found.append(SeenCategory(name, temporal, typed, order=orders.get(at)))
         else:
-            found.append("number")
+            found.append(SeenNumeric(name, temporal))
     return found
 
 
@@ -400,20 +298,20 @@ def encode_rows(
     context: FitContext,
 ) -> Rows:
     """Code more training rows with a given codebook; parameters as in `learn_codebook`."""
-    source = open_source(X)
+    source = open_source(X).hash_text()
     find_features(source, target, sample_weight)
     name = target if isinstance(target, str) else None
     labels = codebook.encode_labels(target) if name is None else None
     kept = [sample_weight] if isinstance(sample_weight, str) else []
     matched = MatchedTable.of(codebook, source, target=name, kept=kept)
     table = matched.source
-    raw = RawRows(table.hash_text(), matched.features, name, labels, sample_weight)
+    raw = RawRows(table, matched.features, name, labels, sample_weight)
     if sample_weight is None:
         return code_rows(raw, codebook, False, raw.n_rows, float(raw.n_rows), context)
     bare = RawRows(table, (), name, labels, sample_weight)
-    seeing = SeeingPass((), (), name or codebook.target.name, 0, 0, raw.n_rows)
+    seeing = SeeingPass((), name or codebook.target.name, 0, 0, raw.n_rows)
     seen = context.engine.run(seeing, bare, context.progress, "weights")
     if seen.n_rows == 0:
         raise no_weight_error()
-    total = sum_weights(seen)
-    return code_rows(raw, codebook, not seen.unit_weights, seen.n_rows, total, context)
+    weighted = not seen.unit_weights
+    return code_rows(raw, codebook, weighted, seen.n_rows, seen.total_weight, context)

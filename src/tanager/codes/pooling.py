@@ -21,13 +21,12 @@ OTHERS = "(other values)"  # what the shared code is called
 class ValueWeights:
     """The pass that sums the rows' weights by value, for some categorical features."""
 
-    values: Mapping[int, pa.Array]  # by place of the feature: its distinct values
-    names: Mapping[int, str]
+    values: Mapping[int, tuple[str, pa.Array]]  # by place of the feature: name, distinct values
     total_weight: float
 
     def zero(self) -> tuple[Floats, ...]:
         """Return no weight for any value."""
-        return tuple(np.zeros(len(values)) for values in self.values.values())
+        return tuple(np.zeros(len(values)) for _, values in self.values.values())
 
     def update(self, state: tuple[Floats, ...], chunk: RawChunk) -> tuple[Floats, ...]:
         """Add the rows of a chunk."""
@@ -37,11 +36,11 @@ class ValueWeights:
         weights = None
         if chunk.weights is not None:
             weights = exact_weights(chunk.weights, self.total_weight)
-        for sums, (at, values) in zip(state, self.values.items(), strict=True):
+        for sums, (at, (name, values)) in zip(state, self.values.items(), strict=True):
             array = chunk.column(at)
             if not pa.types.is_dictionary(array.type):
                 array = array.dictionary_encode()
-            given = to_family(array.dictionary, "text", self.names[at])
+            given = to_family(array.dictionary, "text", name)
             place = pc.index_in(given, value_set=values).take(array.indices)
             known = place.is_valid().to_numpy(zero_copy_only=False)
             found = place.drop_null().to_numpy(zero_copy_only=False)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -223,7 +223,7 @@ class Rows:
 
     def subset(self, choice: Choice) -> Rows:
         """Return a view of the rows that a picklable function of indices (`Fold`) chooses."""
-        pieces = [_ChosenPiece(piece, choice) for piece in self._pieces]
+        pieces = [PieceView(piece, _Chosen(choice)) for piece in self._pieces]
         return Rows(self.domain, pieces, weighted=self.weighted)
 
     def take(self, mask: NDArray[np.bool_]) -> Rows:
@@ -241,10 +241,11 @@ class Rows:
 
         `factor` is picklable, and gives the factors of a chunk's rows, (n_rows,).
         """
-        pieces = [_WeighedPiece(piece, factor) for piece in self._pieces]
+        weigh = partial(_weigh, factor=factor)
+        pieces = [PieceView(piece, partial(weigh, total=0.0)) for piece in self._pieces]
         total = Rows(self.domain, [*pieces, KeptChunk(more)], weighted=True).total_weight
         grid = 2.0 * total  # beyond any sum of the rounded weights
-        pieces = [_WeighedPiece(piece, factor, grid) for piece in self._pieces]
+        pieces = [PieceView(piece, partial(weigh, total=grid)) for piece in self._pieces]
         assert more.weights is not None
         more = more._replace(weights=exact_weights(more.weights, grid))
         return Rows(self.domain, [*pieces, KeptChunk(more)], weighted=True)
@@ -281,36 +282,38 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class _ChosenPiece:
-    """The rows of a piece that a function of their indices chooses."""
+class PieceView:
+    """The rows of a piece, with something made of every chunk by a picklable function."""
 
     piece: Piece[Chunk]
-    choice: Choice
+    make: Callable[[Chunk], Chunk]
 
     @cached_property
     def n_rows(self) -> int:
-        return sum(int(self.choice(chunk.indices).sum()) for chunk in self.piece.chunks())
+        """Number of rows; counted where some are chosen."""
+        if not isinstance(self.make, _Chosen):
+            return self.piece.n_rows
+        return sum(int(self.make.choice(one.indices).sum()) for one in self.piece.chunks())
 
     def chunks(self) -> Iterator[Chunk]:
-        return (chunk.take(self.choice(chunk.indices)) for chunk in self.piece.chunks())
+        """Read the rows."""
+        return map(self.make, self.piece.chunks())
 
 
 @dataclass(frozen=True)
-class _WeighedPiece:
-    """The rows of a piece, their weights multiplied, and on the grid of a total if given."""
+class _Chosen:
+    """Takes the rows that a function of their indices chooses."""
 
-    piece: Piece[Chunk]
-    factor: Callable[[Chunk], Floats]
-    total: float = 0.0
+    choice: Choice
 
-    @property
-    def n_rows(self) -> int:
-        return self.piece.n_rows
+    def __call__(self, chunk: Chunk) -> Chunk:
+        return chunk.take(self.choice(chunk.indices))
 
-    def chunks(self) -> Iterator[Chunk]:
-        for chunk in self.piece.chunks():
-            weights = self.factor(chunk) * (1.0 if chunk.weights is None else chunk.weights)
-            yield chunk._replace(weights=exact_weights(weights, self.total))
+
+def _weigh(chunk: Chunk, factor: Callable[[Chunk], Floats], total: float) -> Chunk:
+    """Multiply the rows' weights, and put them on the grid of a total if given."""
+    weights = factor(chunk) * (1.0 if chunk.weights is None else chunk.weights)
+    return chunk._replace(weights=exact_weights(weights, total))
 
 
 def exact_weights(weights: Floats, total: float) -> Floats:

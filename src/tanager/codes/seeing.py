@@ -1,26 +1,38 @@
-"""What one pass over the raw rows gathers: values, classes, weights, a sample of the numbers."""
+"""What one pass over the raw rows gathers, and the columns that are made of it.
+
+Values, classes, weights and a sample of the numbers: see `Seen`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.asked import dictionary_order, join_orders
+from tanager.codes.asked import arrange_values, dictionary_order, join_orders
 from tanager.codes.coding import RawChunk
-from tanager.codes.columns import as_kernel_matrix
+from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
+from tanager.codes.cuts import learn_cuts, see_numbers
 from tanager.codes.hashing import row_hash
-from tanager.codes.rows import exact_weights
-from tanager.codes.targets import check_n_classes, check_no_null, exact_count, exact_sums
+from tanager.codes.pooling import with_others
+from tanager.codes.rows import MAX_ARITY, exact_weights
+from tanager.codes.targets import (
+    check_n_classes,
+    check_no_null,
+    exact_count,
+    exact_sums,
+    to_float,
+)
 from tanager.codes.values import (
     distinct_values,
     family_of,
     infinite_error,
-    to_numbers,
+    sort_values,
+    too_many_error,
     unite_values,
 )
 from tanager.numerics import Floats, Ints
@@ -28,12 +40,14 @@ from tanager.numerics import Floats, Ints
 _NO_HASHES = np.zeros(0, dtype=np.uint64)
 
 
-class Sampled(NamedTuple):
-    """The sampled rows, in the table's order."""
+class Making(NamedTuple):
+    """What columns are made with, besides what was seen of each."""
 
-    numbers: list[Floats]  # one per numeric column, (n_rows,); NaN is missing
-    labels: NDArray[np.uint16]  # class codes
+    labels: NDArray[np.uint16]  # class codes of the sampled rows, in the table's order
     weights: Floats | None
+    n_classes: int
+    missing: str  # the estimator's options
+    bins: str | int
 
 
 class RowSample:
@@ -123,54 +137,174 @@ class RowSample:
         """Leave out the room that is not filled."""
         return {**self.__dict__, "_arrays": [array.copy() for array in self._filled()]}
 
-    def take(self, order: Ints, total: float) -> Sampled:
-        """Return the sample, labels k as classes order[k]; `total` is the sum of all weights."""
+    def take(
+        self, order: Ints, total: float
+    ) -> tuple[list[Floats], NDArray[np.uint16], Floats | None]:
+        """Return numbers by column (NaN is missing), classes order[k] of labels k, and weights.
+
+        `total` is the sum of all rows' weights.
+        """
         _, _, labels, weights, *numbers = self._filled()
         classes = np.asarray(order)[labels].astype(np.uint16)
-        return Sampled(numbers, classes, exact_weights(weights, total) if self._weighted else None)
+        return numbers, classes, exact_weights(weights, total) if self._weighted else None
+
+
+@dataclass
+class SeenCategory:
+    """What rows tell of a feature of distinct values."""
+
+    name: str
+    temporal: str  # see `temporal_kind`
+    typed_order: bool  # whether its type carries an order
+    values: pa.Array | None = None
+    order: pa.Array | None = None
+    missing: bool = False
+    pooled: bool = False  # whether there are more values, too rare for codes of their own
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no row has a value."""
+        return not self.values
+
+    def n_codes(self, missing: str) -> int:
+        """Return how many codes the values seen need, that of "missing" included."""
+        return len(self.values or ()) + (self.missing and missing == "value")
+
+    def add(self, array: pa.Array) -> None:
+        """Add the rows of a column."""
+        values, missing = distinct_values(array, self.name)
+        order = dictionary_order(array, self.name) if self.typed_order else None
+        self.merge(SeenCategory(self.name, "", False, values, order, missing))
+
+    def merge(self, other: SeenCategory) -> None:
+        """Add what other rows tell."""
+        if self.values is None or other.values is None:
+            self.values = other.values if self.values is None else self.values
+        else:
+            self.values = unite_values(self.values, other.values, self.name)
+        self.order = join_orders(self.order, other.order, self.name)
+        self.missing |= other.missing
+
+    def column(self, making: Making) -> Column:
+        """Return the column."""
+        if self.is_empty:
+            return _empty_column(self.name, making)
+        ordered, other = self.order is not None, None
+        if self.pooled:
+            values, other = with_others(self.values)
+        elif self.n_codes(making.missing) > MAX_ARITY:
+            raise too_many_error(self.name, MAX_ARITY)
+        elif ordered:
+            values = arrange_values(self.values, self.order, self.name)
+        else:
+            values = sort_values(self.values)
+        own = len(values) if self.missing and making.missing == "value" else None
+        return CategoricalColumn(self.name, values, own, ordered, self.temporal, other)
+
+
+@dataclass
+class SeenNumeric:
+    """What rows tell of a feature of numbers, besides the sample."""
+
+    name: str
+    temporal: str
+    missing: bool = False
+    is_empty: bool = True  # whether no row has a number
+    whole: bool = True  # whether all numbers are of an integer type
+    # those sampled, NaN where missing; none until all rows are seen
+    numbers: Floats = field(default_factory=lambda: np.zeros(0))
+
+    def add(self, numbers: NDArray[Any], nulls: NDArray[np.bool_] | None) -> NDArray[Any]:
+        """Add the rows of a column; return its numbers, missing ones as NaN."""
+        if numbers.dtype.kind != "f":
+            if nulls is None:
+                self.is_empty = False
+                return numbers
+        elif nulls is None or not nulls.all():
+            self.whole = False
+        numbers = numbers.astype(np.float64, copy=nulls is not None)
+        if nulls is not None:
+            numbers[nulls] = np.nan
+        if np.isfinite(numbers).all():
+            self.is_empty = False
+            return numbers
+        if np.isinf(numbers).any():
+            raise infinite_error(self.name)
+        self.missing = True
+        self.is_empty &= bool(np.isnan(numbers).all())
+        return numbers
+
+    def merge(self, other: SeenNumeric) -> None:
+        """Add what other rows tell."""
+        self.missing |= other.missing
+        self.is_empty &= other.is_empty
+        self.whole &= other.whole
+
+    def column(self, making: Making) -> Column:
+        """Return the column, with cuts from the sampled numbers."""
+        if self.is_empty:
+            return _empty_column(self.name, making)
+        numbers, labels, weights = self.numbers, making.labels, making.weights
+        if self.missing:
+            known = ~np.isnan(numbers)
+            numbers, labels = numbers[known], labels[known]
+            weights = None if weights is None else weights[known]
+        # Integers are counted by value where floats would have to be sorted;
+        # beyond 2^53 a float need not be one that 64 bits can hold.
+        whole = self.whole and float(np.abs(numbers).max(initial=0.0)) < 2.0**53
+        values = numbers.astype(np.int64) if whole else numbers
+        own_code = self.missing and making.missing == "value"
+        rows = values, labels, making.n_classes, weights
+        cuts = learn_cuts(*rows, making.bins, missing=own_code)
+        own = len(cuts) + 1 if own_code else None
+        return NumericColumn(self.name, cuts, own, self.temporal, see_numbers(values, weights))
+
+
+SeenFeature: TypeAlias = SeenCategory | SeenNumeric
+
+
+def _empty_column(name: str, making: Making) -> Column:
+    """Return the column of a feature that is missing in every row."""
+    if making.missing == "marginalize":  # it is left out, as one value of every row
+        return CategoricalColumn(name, pa.array([0]), None)
+    return CategoricalColumn(name, pa.array([], pa.null()), 0)
 
 
 @dataclass
 class Seen:
     """What some rows tell about the domains."""
 
-    values: list[pa.Array | None]  # distinct values of each categorical feature
-    missing: list[bool]
-    present: list[bool]  # whether a numeric feature had any number
-    whole: list[bool]  # whether all its numbers are of an integer type
-    orders: list[pa.Array | None]  # of categorical features whose type carries one
+    features: list[SeenFeature]
     sample: RowSample
     n_rows: int = 0  # of positive weight
     unit_weights: bool = True
     labels: dict[Any, int] = field(default_factory=dict)  # label to provisional class id
     counts: list[int] = field(default_factory=list)  # by class id: exact sums of weights
 
+    @property
+    def total_weight(self) -> float:
+        """The sum of all rows' weights."""
+        return float(np.sum([to_float(count) for count in self.counts]))
+
 
 class SeeingPass:
-    """Gathers what `Seen` holds; `kinds` are "number" (sampled), "category" and "ordered"."""
+    """Gathers what `Seen` holds; `features` have seen nothing yet."""
 
     def __init__(
         self,
-        features: Sequence[str],
-        kinds: Sequence[str],
+        features: Sequence[SeenFeature],
         target: str,
         seed: int,
         sample_rows: int,
         n_rows: int,
     ) -> None:
-        self._features = list(features)
-        self._categories = [i for i, kind in enumerate(kinds) if kind != "number"]
-        self._numeric = [i for i, kind in enumerate(kinds) if kind == "number"]
-        self._ordered = frozenset(i for i, kind in enumerate(kinds) if kind == "ordered")
-        self._target = target
-        self._sample = (seed, sample_rows if self._numeric else 0, len(self._numeric), n_rows)
+        self._features, self._target = features, target
+        n_numeric = sum(isinstance(one, SeenNumeric) for one in features)
+        self._sample = (seed, sample_rows if n_numeric else 0, n_numeric, n_rows)
 
     def zero(self) -> Seen:
         """Return what no rows tell."""
-        n = len(self._features)
-        nothing = [False] * n
-        sample = RowSample(*self._sample)
-        return Seen([None] * n, list(nothing), list(nothing), [True] * n, [None] * n, sample)
+        return Seen([replace(one) for one in self._features], RowSample(*self._sample))
 
     def update(self, state: Seen, chunk: RawChunk) -> Seen:
         """Add the rows of a chunk."""
@@ -182,9 +316,13 @@ class SeeingPass:
         state.n_rows += kept.n_rows
         if kept.n_rows == 0:
             return state
-        self._add_values(state, kept)
-        if self._numeric:
-            numbers = [self._numbers(state, kept, i) for i in self._numeric]
+        numbers = []
+        for at, one in enumerate(state.features):
+            if isinstance(one, SeenCategory):
+                one.add(kept.column(at))
+            else:
+                numbers.append(one.add(*kept.numbers(at, one.name)))
+        if numbers:
             state.sample.add(kept.indices, numbers, ids, kept.weights)
         return state
 
@@ -214,56 +352,10 @@ class SeeingPass:
             state.counts[ids[k]] += sums[k]
         return ids[local]
 
-    def _add_values(self, state: Seen, chunk: RawChunk) -> None:
-        """Add the values of the categorical features."""
-        for i in self._categories:
-            name, array = self._features[i], chunk.column(i)
-            values, missing = distinct_values(array, name)
-            if i in self._ordered:
-                order = dictionary_order(array, name)
-                state.orders[i] = join_orders(state.orders[i], order, name)
-            known = state.values[i]
-            state.values[i] = values if known is None else unite_values(known, values, name)
-            state.missing[i] |= missing
-
-    def _numbers(self, state: Seen, chunk: RawChunk, i: int) -> NDArray[Any]:
-        """Return a numeric feature's numbers, missing ones as NaN, and note what they are."""
-        name = self._features[i]
-        nulls = None
-        if chunk.matrix is None:
-            numbers, nulls = to_numbers(chunk.columns[i], name)
-        else:
-            numbers = as_kernel_matrix(chunk.matrix[:, i])
-        if numbers.dtype.kind != "f":
-            if nulls is None:
-                state.present[i] = True
-                return numbers
-        elif nulls is None or not nulls.all():
-            state.whole[i] = False
-        numbers = numbers.astype(np.float64, copy=nulls is not None)
-        if nulls is not None:
-            numbers[nulls] = np.nan
-        if not np.isfinite(numbers).all():
-            if np.isinf(numbers).any():
-                raise infinite_error(name)
-            state.missing[i] = True
-            state.present[i] |= not np.isnan(numbers).all()
-        else:
-            state.present[i] = True
-        return numbers
-
     def merge(self, a: Seen, b: Seen) -> Seen:
         """Return what the rows of both tell."""
-        for i, name in enumerate(self._features):
-            ours, theirs = a.values[i], b.values[i]
-            if ours is None or theirs is None:
-                a.values[i] = theirs if ours is None else ours
-            else:
-                a.values[i] = unite_values(ours, theirs, name)
-            a.orders[i] = join_orders(a.orders[i], b.orders[i], name)
-            a.missing[i] |= b.missing[i]
-            a.present[i] |= b.present[i]
-            a.whole[i] &= b.whole[i]
+        for mine, theirs in zip(a.features, b.features, strict=True):
+            mine.merge(theirs)  # type: ignore[arg-type]
         ids = np.array([a.labels.setdefault(v, len(a.labels)) for v in b.labels], dtype=np.int64)
         a.counts += [0] * (len(a.labels) - len(a.counts))
         for k, count in zip(ids, b.counts, strict=True):

@@ -15,7 +15,7 @@ from tanager.codes import Chunk, Codes, Domain, Rows
 from tanager.codes.rows import exact_weights
 from tanager.counts.folds import FoldPass, FoldPlan
 from tanager.counts.runs import Radix, RunStack, collapse, recode
-from tanager.counts.tree import ContextTree, Level, tree_from_dense
+from tanager.counts.tree import ContextTree, tree_from_cells
 from tanager.engines import FitContext
 from tanager.numerics import Floats, Ints
 
@@ -80,9 +80,7 @@ class FamilyCounts(NamedTuple):
     def tree(self, n_folds: int = 1, left_out: int | None = None) -> ContextTree:
         """Return the tree of all rows, or of all but those of one fold."""
         merged = self.merged(n_folds, left_out)
-        if merged.dense is not None:
-            return tree_from_dense(merged.dense)
-        return _tree(merged.codes(), merged.cells, merged.arities)
+        return tree_from_cells(*merged.seen(), merged.arities)
 
     def merged(self, n_folds: int = 1, left_out: int | None = None) -> FamilyCounts:
         """Return the counts by class, of all rows or of all but those of one fold."""
@@ -376,36 +374,3 @@ class _ExpectedPass(FamilyPass):
     def finish(self, state: list[Floats | RunStack]) -> Expected:  # type: ignore[override]
         total = cast(Floats, state[-1])
         return Expected(super().finish(state[:-1]), float(total[0]), int(total[1]))
-
-
-def _tree(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:
-    """Build the tree from sorted cells; parents that weren't counted have empty levels."""
-    arity = arities[-1]
-    n_cells = cells.shape[0]
-    depth = codes.shape[0] - 1
-    none, zero = np.zeros(0, np.int64), np.zeros(1, np.int64)
-    levels = [Level(none, none, zero, none, np.zeros(0), none)] * (len(arities) - 1 - depth)
-    # new[d] marks the cells that open a node of depth d: a change among the first d variables.
-    new = np.zeros((depth + 1, n_cells), np.bool_)
-    new[:, :1] = True
-    for d in range(1, depth + 1):
-        new[d, 1:] = new[d - 1, 1:] | (codes[d - 1, 1:] != codes[d - 1, :-1])
-    opens = [np.flatnonzero(row) for row in new]
-    start = np.append(opens[depth], n_cells)
-    value, count = np.ascontiguousarray(codes[-1]), cells
-    for d in range(depth, 0, -1):
-        node_of = np.cumsum(new[d - 1]) - 1
-        parent = node_of[opens[d]]
-        child = np.searchsorted(parent, np.arange(opens[d - 1].shape[0] + 1))
-        up_start = np.empty(child.shape[0], np.int64)
-        up_value, up_count = np.empty_like(value), np.empty(value.shape[0])
-        cell_parent = np.empty(value.shape[0], np.int64)
-        n = native.gather_level(
-            child, start, value, count, arity, up_start, up_value, up_count, cell_parent
-        )
-        levels.append(Level(parent, codes[d - 1][opens[d]], start, value, count, cell_parent))
-        start, value, count = up_start, up_value[:n].copy(), up_count[:n].copy()
-    if n_cells == 0:  # the root stands even where nothing was counted
-        start = np.zeros(2, np.int64)
-    levels.append(Level(zero, zero, start, value, count, np.zeros(value.shape[0], np.int64)))
-    return ContextTree.from_levels(arity, tuple(arities[:-1]), levels[::-1])

@@ -23,6 +23,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
+from tanager import native
 from tanager.codes.rows import EqualByArrays
 from tanager.numerics import Floats, Ints
 
@@ -260,23 +261,41 @@ def _sums(node: Ints, counts: Floats, n_nodes: int) -> Floats:
 
 def tree_from_dense(counts: Floats) -> ContextTree:
     """Build the context tree of dense counts (class, *parents, feature), none negative."""
-    *context_arities, arity = counts.shape
-    depth = len(context_arities)
-    levels: list[Level] = []
-    node_at = cell_at = np.zeros(0, np.int64)  # of the level above, by flat position
-    for d in range(depth + 1):
-        flat = counts.sum(axis=tuple(range(d, depth))).reshape(-1, arity)
-        seen = flat > 0
-        known = seen.any(axis=1)
-        known[:1] |= d == 0  # the root stands even where nothing was counted
-        nodes, cells = np.flatnonzero(known), np.flatnonzero(seen)
-        start = np.concatenate([[0], np.cumsum(seen[nodes].sum(axis=1))])
-        parent = value = np.zeros(1, np.int64)
-        cell_parent = np.zeros(cells.shape[0], np.int64)
-        if d:
-            above, value = np.divmod(nodes, context_arities[d - 1])
-            parent = node_at[above]
-            cell_parent = cell_at[cells // arity // context_arities[d - 1] * arity + cells % arity]
-        levels.append(Level(parent, value, start, cells % arity, flat.ravel()[cells], cell_parent))
-        node_at, cell_at = np.cumsum(known) - 1, np.cumsum(seen) - 1
-    return ContextTree.from_levels(arity, tuple(context_arities), levels)
+    seen = np.nonzero(counts)
+    return tree_from_cells(np.array(seen, np.int64), counts[seen], counts.shape)
+
+
+def tree_from_cells(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:
+    """Build the context tree of sorted cells; parents that weren't counted have empty levels.
+
+    codes: (class, parents, feature) of the cells seen, (n_variables, n_cells); cells: their counts.
+    """
+    arity = arities[-1]
+    n_cells = cells.shape[0]
+    depth = codes.shape[0] - 1
+    none, zero = np.zeros(0, np.int64), np.zeros(1, np.int64)
+    levels = [Level(none, none, zero, none, np.zeros(0), none)] * (len(arities) - 1 - depth)
+    # new[d] marks the cells that open a node of depth d: a change among the first d variables.
+    new = np.zeros((depth + 1, n_cells), np.bool_)
+    new[:, :1] = True
+    for d in range(1, depth + 1):
+        new[d, 1:] = new[d - 1, 1:] | (codes[d - 1, 1:] != codes[d - 1, :-1])
+    opens = [np.flatnonzero(row) for row in new]
+    start = np.append(opens[depth], n_cells)
+    value, count = np.ascontiguousarray(codes[-1]), cells
+    for d in range(depth, 0, -1):
+        node_of = np.cumsum(new[d - 1]) - 1
+        parent = node_of[opens[d]]
+        child = np.searchsorted(parent, np.arange(opens[d - 1].shape[0] + 1))
+        up_start = np.empty(child.shape[0], np.int64)
+        up_value, up_count = np.empty_like(value), np.empty(value.shape[0])
+        cell_parent = np.empty(value.shape[0], np.int64)
+        n = native.gather_level(
+            child, start, value, count, arity, up_start, up_value, up_count, cell_parent
+        )
+        levels.append(Level(parent, codes[d - 1][opens[d]], start, value, count, cell_parent))
+        start, value, count = up_start, up_value[:n].copy(), up_count[:n].copy()
+    if n_cells == 0:  # the root stands even where nothing was counted
+        start = np.zeros(2, np.int64)
+    levels.append(Level(zero, zero, start, value, count, np.zeros(value.shape[0], np.int64)))
+    return ContextTree.from_levels(arity, tuple(arities[:-1]), levels[::-1])

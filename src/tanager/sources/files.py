@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
 from tanager.engines.keeping import default_memory_limit
 from tanager.errors import DataError, listed
 from tanager.sources.formats import IpcTable, ParquetTable, TableFile, reading
-from tanager.sources.remote import ByteBudget, RemoteFile, find_remote, is_url, local_path
+from tanager.sources.remote import ByteBudget, RemoteFile, Stamp, find_remote, is_url, local_path
 from tanager.sources.source import Batches, Source, StoredPart, blank_table, check_names
 from tanager.sources.text import CsvTable, TextStyle, apply_style, widest_type
 
@@ -40,21 +40,6 @@ _PACKED = (".gz", ".bz2", ".zst", ".lz4")
 Found = tuple[Path | RemoteFile, tuple[str, ...]]  # a file, and the folders it was found in
 
 
-class Stamp(NamedTuple):
-    """What tells whether a file is still the one that was opened."""
-
-    n_bytes: int
-    modified: int | str  # in nanoseconds; of an object its ETag
-
-    @classmethod
-    def of(cls, path: Path | RemoteFile) -> Stamp:
-        """Return the stamp of a file as it is now."""
-        if isinstance(path, RemoteFile):
-            return cls(*path.version())
-        status = path.stat()
-        return cls(status.st_size, status.st_mtime_ns)
-
-
 @dataclass(frozen=True, eq=False)
 class FilePart(StoredPart):
     """A piece of a file; refuses to read a file that is no longer the one that was opened."""
@@ -72,9 +57,9 @@ class FilePart(StoredPart):
 
     def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
         """Iterate over the rows, decoded here."""
-        self._check()
+        self.stamp.check()
         yield from super().read(schema, batch_rows)
-        self._check()
+        self.stamp.check()
 
     def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
         """Iterate over what the file has, with the columns that its folders' names give."""
@@ -95,21 +80,7 @@ class FilePart(StoredPart):
 
     def changed(self, n_rows: int) -> DataError:  # noqa: ARG002 - how many says nothing more
         """Return the error for a file that is another now."""
-        return DataError(
-            f"{self.path} has changed since it was opened. Rows of before and after would be "
-            "mixed: leave the files of a table alone until the work is done, then try again."
-        )
-
-    def _check(self) -> None:
-        try:
-            now = Stamp.of(self.path)
-        except OSError as error:
-            raise DataError(
-                f"{self.path} is gone since it was opened ({error.strerror or error}). "
-                "Keep the files of a table in place until the work is done."
-            ) from error
-        if now != self.stamp:
-            raise self.changed(0)
+        return self.stamp.changed()
 
 
 def _open_all(paths: Sequence[Found], opener: Callable[[Path | RemoteFile], TableFile]) -> Source:

@@ -21,6 +21,7 @@ import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, explaining, one_line
 from tanager.sources.plain import plain_schema
+from tanager.sources.remote import Stamp
 from tanager.sources.source import BATCH_ROWS, Batches, Source, StoredPart
 
 PIECE_ROWS = 4 * BATCH_ROWS  # of a table, that are read on their own
@@ -160,8 +161,6 @@ class DuckFile(Database):
     """A DuckDB file; it must stay as it is."""
 
     def __init__(self, path: Path) -> None:
-        from tanager.sources.files import Stamp
-
         if not path.is_file():
             raise DataError(f"No such file: {path}. Check the path.")
         self.path, self.name = path, f"duckdb://{path}"
@@ -172,19 +171,10 @@ class DuckFile(Database):
         """Run a statement over a connection of its own."""
         import duckdb
 
-        from tanager.sources.files import Stamp
-
-        self._check(Stamp.of(self.path))
+        self._stamp.check()
         with duckdb.connect(str(self.path), read_only=True) as connection:
             yield arrow_reader(connection.sql(sql), batch_rows)
-        self._check(Stamp.of(self.path))
-
-    def _check(self, stamp: Any) -> None:
-        if stamp != self._stamp:
-            raise DataError(
-                f"{self.path} has changed since it was opened. Leave it alone until the work is "
-                "done, then try again."
-            )
+        self._stamp.check()
 
     def pieces(self, table: str) -> list[Statement]:
         """Return ranges of row ids; none of a view, which has no ids."""
@@ -294,7 +284,8 @@ def open_query(url: str) -> Source:
 class PostgresServer(Database):
     """A PostgreSQL database at one moment.
 
-    The connection that exported the snapshot stays open; others, on any machine, read it.
+    The connection that exported the snapshot stays open; others, on any machine, read it. What is
+    pickled is an address of that snapshot, which the first process holds.
     """
 
     def __init__(self, parts: SplitResult) -> None:
@@ -306,9 +297,6 @@ class PostgresServer(Database):
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
             cursor.execute("SELECT pg_export_snapshot()")
             self._snapshot = str(cursor.fetchone()[0])
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _Elsewhere, (self._uri, self.name, self._snapshot)
 
     def _connect(self) -> Any:
         from adbc_driver_postgresql import dbapi
@@ -361,13 +349,6 @@ class PostgresServer(Database):
 
 def _blocks(piece: int, size: int) -> str:
     return f"ctid >= '({piece * size},0)' AND ctid < '({(piece + 1) * size},0)'"
-
-
-class _Elsewhere(PostgresServer):
-    """The same snapshot in another process: the first one holds it."""
-
-    def __init__(self, uri: str, name: str, snapshot: str) -> None:
-        self._uri, self.name, self._snapshot = uri, name, snapshot
 
 
 def _with_numbers(reader: Any) -> pa.RecordBatchReader:

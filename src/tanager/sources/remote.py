@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -123,6 +123,40 @@ class RemoteFile:
     def open(self) -> pa.NativeFile:
         """Open the bytes for reading, at any place."""
         return pa.PythonFile(_RemoteReader(self), mode="r")
+
+
+class Stamp(NamedTuple):
+    """What tells whether a file is still the one that was opened."""
+
+    path: Path | RemoteFile
+    version: tuple[int, int | str]  # bytes, and the time in nanoseconds; of an object its ETag
+
+    @classmethod
+    def of(cls, path: Path | RemoteFile) -> Stamp:
+        """Return the stamp of a file as it is now."""
+        if isinstance(path, RemoteFile):
+            return cls(path, path.version())
+        status = path.stat()
+        return cls(path, (status.st_size, status.st_mtime_ns))
+
+    def check(self) -> None:
+        """Refuse a file that is another now."""
+        try:
+            now = Stamp.of(self.path)
+        except OSError as error:
+            raise DataError(
+                f"{self.path} is gone since it was opened ({error.strerror or error}). "
+                "Keep the files of a table in place until the work is done."
+            ) from error
+        if now.version != self.version:
+            raise self.changed()
+
+    def changed(self) -> DataError:
+        """Return the error for a file that is another now."""
+        return DataError(
+            f"{self.path} has changed since it was opened. Rows of before and after would be "
+            "mixed: leave the files of a table alone until the work is done, then try again."
+        )
 
 
 class _KeptBlocks:
