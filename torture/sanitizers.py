@@ -5,6 +5,9 @@
 Builds the extension a second time, into build/sanitize beside a copy of the package, and runs
 tests with it: by default those of the rooms that call C. That build can let any one allocation
 fail, too (`native.fail_allocation`), which `tests/native/test_faults.py` makes use of.
+
+What a sanitizer finds ends the process: the tests run in workers, so that the others go on and
+the test is named, and reports go to files that are printed in the end.
 """
 
 from __future__ import annotations
@@ -31,15 +34,21 @@ FLAGS = f"{SANITIZERS} -fno-sanitize-recover=undefined -fno-omit-frame-pointer -
 
 
 def runtime() -> str | None:
-    """Return the library to load before Python, or None where the compiler has none."""
+    """Return the libraries to load before Python, or None where the compiler has none.
+
+    The sanitizer looks for C++'s exceptions as it's loaded: without that library, the first one
+    that Matplotlib or pyarrow throws would end the process.
+    """
     compiler = (os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc").split()[0]
     if shutil.which(compiler) is None:
         return None
-    done = subprocess.run(
-        [compiler, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False
-    )
-    found = done.stdout.strip()
-    return found if Path(found).is_absolute() and Path(found).exists() else None
+    found = []
+    for name in ("libasan.so", "libstdc++.so.6"):
+        command = [compiler, f"-print-file-name={name}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        found.append(done.stdout.strip())
+    there = [path for path in found if Path(path).is_absolute() and Path(path).exists()]
+    return " ".join(there) if found[0] in there else None
 
 
 def build() -> None:
@@ -64,23 +73,30 @@ def build() -> None:
 def run(library: str, tests: tuple[str, ...]) -> int:
     """Run tests with the sanitized extension; returns pytest's code."""
     build()
+    report = BUILD / "report"
+    for old in BUILD.glob("report.*"):
+        old.unlink()
     environment = {
         **os.environ,
         "LD_PRELOAD": library,
-        "ASAN_OPTIONS": "detect_leaks=0",  # Python itself keeps memory until it ends
-        "UBSAN_OPTIONS": "print_stacktrace=1",
+        # Python itself keeps memory until it ends.
+        "ASAN_OPTIONS": f"detect_leaks=0:log_path={report}",
+        "UBSAN_OPTIONS": f"print_stacktrace=1:log_path={report}",
         "PYTHONPATH": os.pathsep.join([str(BUILD), str(ROOT / "papers" / "src"), str(ROOT)]),
         "ARROW_DEFAULT_MEMORY_POOL": "system",
     }
     found = "from tanager import native; native.fail_allocation(-1)"  # the build just made
     subprocess.run([sys.executable, "-c", found], cwd=ROOT, env=environment, check=True)
     done = subprocess.run(
-        [*(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"), *tests],
+        [*(sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"), *tests],
         cwd=ROOT,
         env=environment,
         check=False,
     )
-    return done.returncode
+    reports = sorted(BUILD.glob("report.*"))
+    for path in reports:
+        print(path.read_text(encoding="utf-8", errors="replace"), file=sys.stderr)
+    return done.returncode or bool(reports)
 
 
 def sanitizers(_budget: Budget, tally: Tally, _folder: Path) -> None:
