@@ -49,16 +49,17 @@ class FitContext:
         """Bytes that one kind of counts may take while they are gathered, at least 8 MiB."""
         return max(LEAST_WORK, self.memory_limit // 4)
 
-    def check_tables(self, sizes: Mapping[str, int]) -> None:
+    def check_tables(self, sizes: Mapping[str, int], n_classes: int = 2) -> None:
         """Refuse tables beyond the memory limit; `sizes` are each feature's bytes."""
         total, limit = sum(sizes.values()), max(LEAST_TABLES, self.memory_limit)
         if total > limit:
             largest = max(sizes, key=sizes.__getitem__)
+            classes = f", or merge some of the {n_classes:,} classes" if n_classes > 50 else ""
             raise MemoryBoundError(
                 f"The tables take {total / 2**20:,.0f} MiB while they are learned, beyond the "
                 f"{limit / 2**20:,.0f} MiB of memory_limit; that of {largest!r} alone takes "
                 f"{sizes[largest] / 2**20:,.0f}. Raise memory_limit, use fewer parents, or merge "
-                f"values of {largest!r} and its parents (fewer bins)."
+                f"values of {largest!r} and its parents (fewer bins){classes}."
             )
 
     def inner(self) -> FitContext:

@@ -23,6 +23,8 @@ Bounds = tuple[Floats, Floats]  # least and greatest values, each (n,)
 
 METHODS = ("lbfgs", "cg", "gradient", "sgd")
 REMEMBERED = 10  # steps, and the changes of the gradient along them
+LEAST_REMEMBERED = 3  # of very many parameters: thousands of classes
+MOST_NUMBERS = 1 << 21  # that steps and changes may be, as long as that leaves so many
 ENOUGH = 1e-4  # of the improvement that the gradient promises
 MOST_TRIES = 20  # of other lengths of a step
 SMALL_ROUNDS = 5  # of stochastic descent, each at half the rate
@@ -245,6 +247,11 @@ class _Conjugate(_Steepest):
         return ahead, length
 
 
+def remembered(size: int) -> int:
+    """Return how many steps a descent of so many parameters remembers."""
+    return min(max(MOST_NUMBERS // (2 * max(size, 1)), LEAST_REMEMBERED), REMEMBERED)
+
+
 class _Memory:
     """Limited-memory BFGS: the last steps and changes of the gradient, in rows used in turn."""
 
@@ -255,8 +262,9 @@ class _Memory:
         first_step: float | None,
         bounds: Bounds | None,
     ) -> None:
-        self._steps, self._changes = np.zeros((2, REMEMBERED, size))
-        self._products = np.zeros(REMEMBERED)
+        self._length = remembered(size)
+        self._steps, self._changes = np.zeros((2, self._length, size))
+        self._products = np.zeros(self._length)
         self.n_known, self._newest = 0, -1
         self._first_step, self._bounds = first_step, bounds
         if curvature is not None:
@@ -304,10 +312,10 @@ class _Memory:
 
     def add(self, step: Floats, change: Floats, _length: float = 1.0) -> None:
         """Remember a step."""
-        self._newest = at = (self._newest + 1) % REMEMBERED
+        self._newest = at = (self._newest + 1) % self._length
         self._steps[at], self._changes[at] = step, change
         self._products[at] = np.dot(step, change)
-        self.n_known = min(self.n_known + 1, REMEMBERED)
+        self.n_known = min(self.n_known + 1, self._length)
         if not self._products[at] > 0.0:
             self.n_known = 0  # rounding has hidden the curvature: begin anew
 
@@ -317,7 +325,7 @@ class _Memory:
         if first >= 0:
             rows = slice(first, self._newest + 1)
             return Curvature(self._steps[rows], self._changes[rows])
-        order = np.arange(first, self._newest + 1) % REMEMBERED
+        order = np.arange(first, self._newest + 1) % self._length
         return Curvature(self._steps[order], self._changes[order])
 
 

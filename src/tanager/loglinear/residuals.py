@@ -18,7 +18,8 @@ from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats, Ints
 from tanager.threads import one_blas_thread
 
-MAX_ROWS = 20_000  # that are looked at
+MAX_ROWS, LEAST_ROWS = 20_000, 2_000  # that are looked at: as many as
+MAX_NUMBERS = 1 << 22  # allows, the rows times the classes
 N_FOLDS = 3
 STRENGTH = 1.0  # of the prior on the additive scores
 SETTINGS = Settings(30, 1e-4)
@@ -56,6 +57,7 @@ def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) ->
 
     One smooth score per value of an ordered feature, a free one of another.
     """
+    max_rows = min(max_rows, max(MAX_NUMBERS // rows.domain.n_classes, LEAST_ROWS))
     rows = sample_rows(rows, context.row_seed(ROWS_KEY), max_rows, context)
     here, domain, chunk = replace(context, engine=LocalEngine()), rows.domain, rows.gather()
     alone = [(feature,) for feature in range(domain.n_features)]

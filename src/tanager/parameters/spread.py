@@ -146,11 +146,11 @@ def _nearest(variances: Floats) -> NDArray[np.uint8]:
 
 def of_log_odds(variances: Floats, chances: Floats) -> Floats:
     """Return variances of log-odds from those of the classes' scores, (n_rows, n_classes)."""
-    rest = np.maximum(_of_others(chances), 1e-150)
-    return np.asarray(variances + _of_others(chances**2 * variances) / rest**2)
+    rest = np.maximum(sum_others(chances), 1e-150)
+    return np.asarray(variances + sum_others(chances**2 * variances) / rest**2)
 
 
-def _of_others(values: Floats) -> Floats:
+def sum_others(values: Floats) -> Floats:
     """Return the sums over all other classes, (n_rows, n_classes), without a difference."""
     before, after = np.cumsum(values, axis=1), np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
     out = np.zeros_like(values)

@@ -27,7 +27,8 @@ FOLDS_KEY = 6_202  # names the random stream of the folds
 LEAST_ROWS = 2 * N_FOLDS  # below, held-out rows say nothing
 JUDGING_ROWS = 2_000  # held-out rows that settle a choice among a few strengths or shares
 GATHERED_ROWS = 50_000  # fewer are brought together, and each fold learns groups and structure
-FOLD_ROWS = 20_000  # about as many rows are held out of very many
+FOLD_ROWS = 20_000  # about as many rows are held out of very many, with few classes
+FOLD_NUMBERS = 1 << 21  # with more classes: what is said of them
 MOST_FOLDS = 250
 LITTLE_LOST = 0.001  # of the pool's held-out loss, without its deepest member
 MOST_NUMBERS = 1 << 22  # of a network with more than one parent per feature
@@ -177,7 +178,8 @@ class Layered(GroupedLearner):
         rows, inner = part.rows, part.context
         if rows.n_rows < LEAST_ROWS:
             return None
-        n_folds = int(np.clip(rows.n_rows // FOLD_ROWS, N_FOLDS, MOST_FOLDS))
+        few = max(FOLD_NUMBERS // rows.domain.n_classes, JUDGING_ROWS)
+        n_folds = int(np.clip(rows.n_rows // min(FOLD_ROWS, few), N_FOLDS, MOST_FOLDS))
         parts, held, n_held = [], [], 0
         for fold in range(n_folds):
             inside = Fold(context.row_seed(FOLDS_KEY), n_folds, fold)

@@ -18,13 +18,14 @@ from tanager.codes.groups import group_codes
 from tanager.counts import Counts
 from tanager.loglinear import Fit, LocatedTerms, Settings, Signs, Terms, by_class, fit_scores
 from tanager.loglinear.objective import cell_precisions
-from tanager.loglinear.optimiser import climb, strengths
+from tanager.loglinear.optimiser import climb, remembered, strengths
 from tanager.numerics import Floats
 from tanager.parameters.layered.part import Part
 from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import DenseTable, Tables, log_posterior
 from tanager.structure import FitPlan, Structure
 
+WORKING = 8  # vectors of parameters that a fit holds besides what it remembers, about
 LEAST_GAIN = 0.5  # nats on all left-out rows for which a weaker prior is taken: less may be chance
 FLOOR = -690.0  # a probability of 0 is taken for 1e-300, that no member vetoes alone
 STRENGTHS = strengths(-4, 8)  # that are tried
@@ -112,6 +113,7 @@ class Smooth(Member):
     def choose(self, trial: Trial) -> None:
         """Go from the first strength to better neighbours, as far as they improve."""
         terms = [part.terms(self.depth) for part in trial.parts]
+        self._check_memory(trial.parts)
         rows = [part.located(self.depth) for part in trial.parts]
         asked = [
             LocatedTerms(one, held, part.context)
@@ -119,10 +121,11 @@ class Smooth(Member):
             if trial.apart
         ]
         last: list[Fit | None] = [None] * len(terms)
-        tried: dict[int, tuple[float, Floats, list[Floats]]] = {}
+        losses: dict[int, float] = {}
+        tried: dict[int, tuple[Floats, list[Floats]]] = {}  # large: of the last three
 
         def loss(place: int) -> float:
-            if place not in tried:
+            if place not in losses:
                 said, found = [], []
                 for at, part in enumerate(trial.parts):
                     start = last[at] or self._first(terms[at], at)
@@ -131,13 +134,15 @@ class Smooth(Member):
                     held = asked[at] if asked else rows[at]
                     said.append(log_posterior(held.log_joint(fit.free, left_out=not asked)))
                 together = np.concatenate(said)
-                tried[place] = trial.loss(together), together, found
-            return tried[place][0]
+                losses[place], tried[place] = trial.loss(together), (together, found)
+                if len(tried) > 3:  # `climb` stops at one of these
+                    del tried[next(iter(tried))]
+            return losses[place]
 
         least = LEAST_GAIN / float(trial.weights.sum())
         start = max(self.place, FIRST + 1) if self._apart(trial.parts[0]) else self.place
         self.place = climb(loss, start, len(STRENGTHS), least)
-        self.loss, self.held_out, found = tried[self.place]
+        self.loss, (self.held_out, found) = losses[self.place], tried[self.place]
         alone = len(terms) == 1  # of several parts none has the terms of all rows, to go on from
         self._fits = [
             (one, fit._replace(free=free, curvature=fit.curvature if alone else None))
@@ -154,6 +159,7 @@ class Smooth(Member):
 
     def scores(self, part: Part) -> MemberScores:
         """Fit all rows, along the strengths from the next stronger ones."""
+        self._check_memory([part])
         terms, rows = part.terms(self.depth), part.located(self.depth)
         fit = next((fit for known, fit in self._fits if known is terms), None)
         strongest = self.place if fit is not None else min(self.place + 2, len(STRENGTHS) - 1)
@@ -187,6 +193,18 @@ class Smooth(Member):
         fit = fit_scores(*given, start=start, settings=settings, adapt=True)
         self.passes += fit.passes
         return fit
+
+    def _check_memory(self, parts: Sequence[Part]) -> None:
+        """Refuse fits beyond the memory limit: of very many classes, or values."""
+        domain, sizes = parts[0].rows.domain, dict.fromkeys(parts[0].rows.domain.names, 0)
+        for part in parts:
+            terms = part.terms(self.depth)
+            copies = 2 * remembered(terms.n_cells * terms.n_columns) + WORKING
+            cells = np.bincount(terms.owners[1:], minlength=len(terms.families)).tolist()
+            for family, number in zip(terms.families, cells, strict=True):
+                name = domain.names[family[-1] % domain.n_features]
+                sizes[name] += 8 * copies * number * terms.n_columns
+        parts[0].context.check_tables(sizes, domain.n_classes)
 
     def layers(self, part: Part, place: int | None = None) -> list[float]:
         """Return the strength of each layer, with the one chosen or another for the last."""

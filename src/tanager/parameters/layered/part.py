@@ -23,6 +23,7 @@ FINE_TABLE = 1 << 15  # up to which groups are divided further
 CELLS_PER_ROW = 3  # of a family with divided groups, at most: more couldn't be told from noise
 OWN_TABLE_ROWS = 1_000  # from which on parents have tables, and layers strengths, of their own
 LEAST_SLANTED = 4  # groups of either number of a slanted pair
+LEAST_CLASS_ROWS = 10  # per class in the mean, without which a slant is noise, and large
 # Two numbers have a table, and a curve along each of these weighted sums of their ranks.
 SLANTS: tuple[Slant, ...] = ((1, 1), (1, -1), (2, 1), (2, -1), (1, 2), (1, -2))
 JOINT_ROWS = 5_000  # from which on a feature has a table with more than two parents together
@@ -85,7 +86,8 @@ class Part:
         if learner is not None:
             grouped = plan.grouped_counts
             structure = learner.learn(grouped, plan).within(grouped.domain, MAX_TABLE)
-        given = plan.groups, structure, plan, self.context, fold, _weights(counts)
+        # The plan is kept without the residuals, which may be large.
+        given = plan.groups, structure, replace(plan), self.context, fold, _weights(counts)
         return Part(self.rows, *given)._refined()
 
     def _refined(self) -> Part:
@@ -158,7 +160,8 @@ class Part:
     def _slants(self, members: tuple[int, ...]) -> tuple[Slant | None, ...]:
         """Return how a family is read: as a table and, of two numbers, along slants."""
         orders = [self.columns.n_ordered[self.rows.domain.n_features + one] for one in members]
-        slanted = len(members) == 2 and min(orders) >= LEAST_SLANTED
+        enough = self.rows.n_rows >= LEAST_CLASS_ROWS * self.rows.domain.n_classes
+        slanted = enough and len(members) == 2 and min(orders) >= LEAST_SLANTED
         return (None, *SLANTS) if slanted and not set(members) & set(self.signs) else (None,)
 
     def _with_last(self, parents: tuple[int, ...]) -> list[tuple[int, ...]]:

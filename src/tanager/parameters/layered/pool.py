@@ -33,7 +33,7 @@ VIRTUAL_ROWS = 2.0 ** np.arange(-1, 10)  # by which P(x | parents) may be smooth
 class HeldOut(NamedTuple):
     """Rows, and what every member says of them by tables that leave their fold out."""
 
-    log_posteriors: Floats  # (n_members, n_rows, n_classes)
+    log_posteriors: list[Floats]  # (n_rows, n_classes) of each member
     labels: NDArray[np.uint16]  # (n_rows,)
     weights: Floats  # (n_rows,)
     # (n_rows, n_classes): of the classes' shares in the other folds; what the pool says of a row
@@ -47,15 +47,16 @@ class HeldOut(NamedTuple):
         residuals = np.exp(pooled)
         residuals[at, self.labels] -= 1.0
         residuals *= self.weights[:, None]
-        slopes = np.einsum("mnc,nc->m", self.log_posteriors, residuals)
+        slopes = np.array([np.einsum("nc,nc->", one, residuals) for one in self.log_posteriors])
         slopes -= np.einsum("nc,nc->", self.log_shares, residuals)
         return -float((self.weights * pooled[at, self.labels]).sum()), slopes
 
     def pooled(self, shares: Floats) -> Floats:
         """Return the pool's log-posteriors, (n_rows, n_classes)."""
-        # Sums by einsum, not by BLAS: the same whatever its number of threads.
-        pooled = np.einsum("mnc,m->nc", self.log_posteriors, shares)
-        return log_posterior(pooled + (1.0 - shares.sum()) * self.log_shares)
+        pooled = (1.0 - shares.sum()) * self.log_shares
+        for share, one in zip(shares, self.log_posteriors, strict=True):
+            pooled += share * one
+        return log_posterior(pooled)
 
     def mean_loss(self, shares: Floats) -> float:
         """Return the pool's log-loss."""
@@ -69,7 +70,7 @@ def fit_shares(held_out: HeldOut) -> Floats:
     """
     from scipy.optimize import minimize_scalar
 
-    n_members = held_out.log_posteriors.shape[0]
+    n_members = len(held_out.log_posteriors)
     equal = np.full(n_members, 1.0 / n_members)
 
     def objective(shares: Floats) -> tuple[float, Floats]:
@@ -102,7 +103,7 @@ def judge_pool(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, 
 
 
 def _held_out(members: Sequence[Member], trial: Trial) -> HeldOut:
-    logs = np.stack([np.maximum(member.held_out, FLOOR) for member in members])
+    logs = [np.maximum(member.held_out, FLOOR) for member in members]
     return HeldOut(logs, trial.labels, trial.weights, trial.log_shares)
 
 

@@ -41,11 +41,12 @@ from tanager.loglinear.optimiser import solve_linear
 from tanager.numerics import Floats, Ints
 from tanager.parameters.layered.members import Generative, Member, MemberScores, Smooth, add_layer
 from tanager.parameters.layered.part import Part
-from tanager.parameters.spread import LEAST, of_log_odds, of_scores, scale_entries
+from tanager.parameters.spread import LEAST, of_log_odds, of_scores, scale_entries, sum_others
 from tanager.parameters.tables import log_posterior
 
 KEY = 6_203  # names the random streams
-MOST_ROWS = 2_000  # whose log-odds are drawn
+MOST_ROWS, FEWEST_ROWS = 2_000, 500  # whose log-odds are drawn: as many as
+MOST_ODDS = 1 << 21  # allows, the rows times the classes
 DRAWS = 16  # in all classes together, but at least FEWEST of each
 FEWEST = 4
 STEPS = 12  # of conjugate gradients
@@ -66,8 +67,9 @@ class SampledRows(NamedTuple):
     def of(cls, part: Part) -> SampledRows:
         """Draw rows of a part."""
         rows, kept, seed = part.rows, part.rows, part.context.row_seed(KEY)
-        if rows.n_rows > MOST_ROWS:
-            bound = hash_bound(rows, seed, MOST_ROWS, part.context)
+        most = min(MOST_ROWS, max(MOST_ODDS // rows.domain.n_classes, FEWEST_ROWS))
+        if rows.n_rows > most:
+            bound = hash_bound(rows, seed, most, part.context)
             kept = rows.subset(Sample(seed, bound))
         chunk = kept.gather()
         weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
@@ -163,8 +165,7 @@ def fit_variances(
 
 
 def _log_odds(log_posteriors: Floats) -> Floats:
-    rest = np.exp(log_posteriors) @ (1.0 - np.eye(log_posteriors.shape[1]))
-    return log_posteriors - np.log(np.maximum(rest, 1e-150))
+    return log_posteriors - np.log(np.maximum(sum_others(np.exp(log_posteriors)), 1e-150))
 
 
 def _flat(arrays: Sequence[Floats]) -> Floats:
