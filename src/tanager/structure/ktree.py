@@ -19,6 +19,7 @@ from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
 THIRD_PARENT_ROWS = 1_000  # from which on a third parent can be told from noise
+WIDEST = 5  # parents of a feature in a widened tree
 MAX_WORK = 1 << 28  # pairs times rows times classes
 MOST_PAIRED = 256  # features whose pairs are looked at
 INFORMATION = 0.3  # weight of the greatest conditional information, beside the greatest gain
@@ -46,7 +47,9 @@ class KTree(StructureLearner):
     ----------
     max_parents : int or "auto"
         The most parents of a feature. "auto": 2, and from 1,000 rows on 3; more where
-        constraints require more, those that join required parents included.
+        constraints require more, those that join required parents included. For ``"layered"``,
+        which reads as many as pay, "auto" adds up to 5 last parents from the same cliques, for
+        P(x) where steep scores need them.
 
     Notes
     -----
@@ -75,7 +78,7 @@ class KTree(StructureLearner):
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree."""
         domain = counts.domain
-        most = self._most(counts.rows.n_rows)
+        most = self.most(counts.rows.n_rows)
         if plan.limits is not None and self.max_parents != "auto":
             plan.limits.check_learner(most, f"KTree(max_parents={most})")
         if most == 0 or domain.n_features == 1 or domain.n_classes == 1:
@@ -87,6 +90,8 @@ class KTree(StructureLearner):
         names = [domain.names[feature] for feature in paired]
         limits = Limits.none(names) if plan.limits is None else plan.limits.take(paired)
         tree = _by_name(names, weights, most, limits, may_grow=self.max_parents == "auto")
+        if self.max_parents == "auto" and plan.groups is not None:
+            tree = widened(tree, limits)
         first = [(at, held[0]) for at, held in enumerate(tree) if held]
         record = plan.context.record("structure")
         record["max_parents"] = most
@@ -99,7 +104,8 @@ class KTree(StructureLearner):
             parents[feature] = tuple(int(paired[at]) for at in held)
         return Structure.from_parents(domain.names, parents)
 
-    def _most(self, n_rows: int) -> int:
+    def most(self, n_rows: int) -> int:
+        """Return the most parents of a feature that so many rows can tell from noise."""
         given = self.max_parents
         if given == "auto":
             return 2 if n_rows < THIRD_PARENT_ROWS else 3
@@ -171,6 +177,24 @@ def heaviest_tree(weights: Floats, k: int, limits: Limits | None = None) -> list
         feature = _next(best, parents, limits)
         attach(feature, tuple(int(p) for p in clique[feature, : size[feature]]))
     return [parents[feature] for feature in range(n)]
+
+
+def widened(tree: Sequence[tuple[int, ...]], limits: Limits) -> list[tuple[int, ...]]:
+    """Add last parents to the features of a k-tree, from the largest clique with each one's own.
+
+    >>> widened([(), (0,), (0,), (0,)], Limits.none("abcd"))
+    [(), (0,), (0, 1), (0, 2, 1)]
+    """
+    structure = Structure.from_parents([str(at) for at in range(len(tree))], tree)
+    found: dict[int, tuple[int, ...]] = {}
+    for feature in structure.topological_order():
+        held = tree[feature]
+        cliques = [(one, *parents) for one, parents in reversed(found.items())]
+        clique = max((one for one in cliques if set(held) <= set(one)), key=len, default=())
+        more = [one for one in clique if one not in held and limits.allowed[feature, one]]
+        room = min(WIDEST, int(limits.most[feature])) - len(held)
+        found[feature] = (*held, *more[: max(room, 0)])
+    return [found[feature] for feature in range(len(tree))]
 
 
 def _ranked(weights: Floats, limits: Limits) -> Floats:

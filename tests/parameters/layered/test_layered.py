@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pickle
+from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tanager import BayesNetClassifier, load, save
+from tanager import BayesNetClassifier, Constraints, load, save
 from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
@@ -19,7 +21,7 @@ from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth
 from tanager.parameters.layered.part import LEAST_SLANTED, SLANTS, Part, _shorten
 from tanager.parameters.layered.pool import (
     PRECISION,
-    _input_shares,
+    _Inputs,
     _smoothed,
     _within,
     pool_members,
@@ -209,7 +211,9 @@ def test_inputs_are_smoothed_as_leaving_each_row_out_says(row):
             (held[at] + n * expected[at[:-1]]) / (held[at].sum() + n)
             for at in np.ndindex(held.shape[:-1])
         ]).reshape(held.shape)  # fmt: skip
-    np.testing.assert_allclose(_smoothed(weighed, row), expected, atol=1e-12)
+    shares, likelihood = _smoothed(weighed, row)
+    np.testing.assert_allclose(shares, expected, atol=1e-12)
+    np.testing.assert_allclose(likelihood, row * found[n])
 
 
 def test_the_network_is_proper_and_has_the_rows_shares():
@@ -245,7 +249,7 @@ def test_shares_of_families_are_those_of_the_joint():
         expected = np.zeros_like(found[feature])
         np.add.at(expected, (*grid[list(parents)], grid[feature]), joint)
         np.testing.assert_allclose(found[feature], expected, atol=1e-12)
-    inputs = _input_shares(part)
+    inputs = _Inputs.of(part).shares
     assert all(part.sum() == pytest.approx(1.0) for part in inputs)
 
 
@@ -470,3 +474,51 @@ def test_each_edge_has_the_share_of_folds_that_found_it():
     assert set(found) == {(p, feature) for feature, held in parents.items() for p in held}
     assert all(share * 5 == round(share * 5) for share in found.values())
     assert found.get(("x0", "x2"), found.get(("x2", "x0"))) == 1.0
+
+
+@pytest.mark.filterwarnings("ignore::tanager.errors.ColumnWarning")
+def test_steep_scores_do_not_bend_the_probability_of_inputs(balance: tuple[Any, Any]) -> None:
+    # Independent features, and a class that they settle: the sum of steep scores over the classes
+    # is no product of small tables, so P(x) needs the features together.
+    X, y = balance
+    clf = BayesNetClassifier(random_state=0).fit(X, y)
+    assert clf.structure_.max_parents == 3
+    grid = np.array(list(product(range(5), repeat=4)))
+    truth = np.sign(grid[:, 0] * grid[:, 1] - grid[:, 2] * grid[:, 3])
+    lost = []
+    for some in ([0], [0, 1], [1, 2], [0, 2, 3]):
+        known = [[row[at] if at in some else None for at in range(4)] for row in grid[::7].tolist()]
+        said = clf.predict_proba(known)
+        alike = (grid[:, None, some] == grid[None, ::7, some]).all(axis=2)
+        true = np.stack([(alike & (truth == c)[:, None]).sum(axis=0) for c in clf.classes_], axis=1)
+        true = true / alike.sum(axis=0)[:, None]
+        lost.append(
+            float((true * (np.log(np.maximum(true, 1e-9)) - np.log(said))).sum(axis=1).mean())
+        )
+    assert max(lost) < 0.1  # 0.47 with two parents
+
+
+def test_a_network_that_is_not_bent_keeps_few_parents() -> None:
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 2, 800)
+    X = (rng.random((800, 6)) < 0.3 + 0.4 * y[:, None]).astype(int)
+    assert BayesNetClassifier(random_state=0).fit(X.astype(str), y).structure_.max_parents <= 2
+
+
+def test_widened_trees_keep_to_constraints(balance: tuple[Any, Any]) -> None:
+    X, y = balance
+    rules = Constraints(forbidden=[("x3", "x0"), ("x0", "x3")], max_parents=2)
+    clf = BayesNetClassifier(random_state=0, constraints=rules).fit(X, y)
+    parents = clf.structure_.parents
+    assert max(map(len, parents.values())) <= 2
+    assert "x3" not in parents["x0"]
+    assert "x0" not in parents["x3"]
+
+
+@pytest.fixture(scope="module")
+def balance() -> tuple[Any, Any]:
+    """Half of the rows of a scale: two weights times distances."""
+    grid = np.array(list(product(range(5), repeat=4)))
+    drawn = np.random.default_rng(0).permutation(len(grid))[:320]
+    rows = grid[drawn]
+    return rows, np.sign(rows[:, 0] * rows[:, 1] - rows[:, 2] * rows[:, 3])

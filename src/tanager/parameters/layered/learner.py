@@ -16,7 +16,7 @@ from tanager.estimator import is_whole
 from tanager.loglinear import Settings
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.layered.members import Generative, Member, Smooth, Trial
-from tanager.parameters.layered.part import MAX_TABLE, Part
+from tanager.parameters.layered.part import MAX_TABLE, Part, n_read
 from tanager.parameters.layered.pool import held_out_rows, judge_pool, pool_members
 from tanager.parameters.learner import N_FOLDS, CountLearner, GroupedLearner
 from tanager.parameters.tables import Tables
@@ -88,8 +88,10 @@ class Layered(GroupedLearner):
 
     P(x) keeps two parents per feature even where the scores read fewer: columns that
     repeat one another would otherwise count as independent evidence as soon as some
-    input is unknown. It's fitted to the rows' P(x), smoothed as leave-one-out says, and to the
-    class shares overall and per value. The posterior of a complete row doesn't depend on it.
+    input is unknown. Where steep scores leave it less likely than its tree alone, or a wider
+    tree is much likelier, it gets up to five, as far as tables stay small. It's fitted to the
+    rows' P(x), smoothed as leave-one-out says, and to the class shares overall and per value. The
+    posterior of a complete row doesn't depend on it.
 
     ``info_["parameters"]`` has `shares`, `held_out_loss` of the pool and of each
     member (the first has no edges), `members`, what each of them reports, and `found_again`:
@@ -204,7 +206,7 @@ class Layered(GroupedLearner):
         settings = self._settings()
         members: list[Member] = []
         previous: Smooth | None = None
-        for depth in range(part.structure.max_parents + 1):
+        for depth in range(part.n_read + 1):
             if depth > 1 and part.n_numbers(depth) > MOST_NUMBERS:
                 break
             member = Smooth(depth, settings, previous)
@@ -234,7 +236,7 @@ def _found_again(kept: Structure, whole: Structure, trial: Trial) -> list[tuple[
         return []
     linked = [
         {frozenset((feature, p)) for feature, parents in one.parents.items() for p in parents}
-        for one in learned
+        for one in (structure.shortened(kept.max_parents) for structure in learned)
     ]
     return [
         (p, feature, sum(frozenset((feature, p)) in links for links in linked) / len(linked))
@@ -267,7 +269,7 @@ def _affordable(structure: Structure, plan: FitPlan) -> Structure:
         plan.context.record("structure")["dropped"] = [
             (parent, feature)
             for feature, parents in before.items()
-            for parent in parents
+            for parent in parents[: n_read(structure, plan)]
             if parent not in after[feature]
         ]
     return limited

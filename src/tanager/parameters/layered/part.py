@@ -16,7 +16,7 @@ from tanager.engines import FitContext
 from tanager.loglinear import Columns, LocatedTerms, Signs, Terms, can_hold
 from tanager.loglinear.cells import Slant
 from tanager.numerics import Floats
-from tanager.structure import FitPlan, Structure
+from tanager.structure import FitPlan, KTree, Structure
 
 MAX_TABLE = 1 << 16  # numbers of a feature's table of groups
 FINE_TABLE = 1 << 15  # up to which groups are divided further
@@ -26,6 +26,8 @@ LEAST_SLANTED = 4  # groups of either number of a slanted pair
 LEAST_CLASS_ROWS = 10  # per class in the mean, without which a slant is noise, and large
 # Two numbers have a table, and a curve along each of these weighted sums of their ranks.
 SLANTS: tuple[Slant, ...] = ((1, 1), (1, -1), (2, 1), (2, -1), (1, 2), (1, -2))
+WIDE_TABLE = 1 << 14  # numbers of a table with parents that P(x) alone reads
+WIDE_TABLES = 1 << 16  # of all of them together
 JOINT_ROWS = 5_000  # from which on a feature has a table with more than two parents together
 
 
@@ -46,6 +48,11 @@ class Part:
     def has_many_rows(self) -> bool:
         """Whether held-out rows can tell more choices from chance."""
         return self.rows.n_rows >= OWN_TABLE_ROWS
+
+    @property
+    def n_read(self) -> int:
+        """The most parents of a feature that scores may read."""
+        return n_read(self.structure, self.plan)
 
     @property
     def _families(self) -> Iterator[tuple[int, tuple[int, ...]]]:
@@ -77,6 +84,24 @@ class Part:
         """
         return replace(self, structure=_shorten(self.structure, depth))
 
+    def widened(self, whole: Structure) -> Part:
+        """Return the part with more of the parents in a `whole` structure, where tables stay small.
+
+        The part itself where none can be added.
+        """
+        sizes, held = [int(groups.max()) + 1 for groups in self.groups], dict(self._families)
+
+        def fits(feature: int, parents: tuple[int, ...]) -> bool:
+            size = prod(sizes[one] for one in (feature, *parents)) * self.rows.domain.n_classes
+            return parents[-1] in held[feature] or size <= limit
+
+        limit, most = WIDE_TABLE, self.n_numbers() + WIDE_TABLES
+        while (wide := replace(self, structure=whole.restricted(fits))).n_numbers() > most:
+            limit //= 2
+        more = [len(parents) - len(held[feature]) for feature, parents in wide._families]
+        kept = all(set(held[feature]) <= set(parents) for feature, parents in wide._families)
+        return wide if kept and any(more) else self
+
     def anew(self, fold: Fold) -> Part:
         """Learn everything from the rows of a `Fold`: groups and, with a learner, the structure."""
         counts = Counts(self.rows.subset(fold), self.context)
@@ -92,7 +117,9 @@ class Part:
 
     def _refined(self) -> Part:
         """Divide groups as finely as the tables of the parents found allow."""
-        families = [(feature, *parents) for feature, parents in self._families if parents]
+        families = [
+            (feature, *parents[: self.n_read]) for feature, parents in self._families if parents
+        ]
         rows, domain = self.rows.n_rows, self.rows.domain
         limit = min(FINE_TABLE, CELLS_PER_ROW * rows * domain.n_classes)
         groups = refine_groups(self.groups, self.value_weights, domain, families, limit)
@@ -151,7 +178,7 @@ class Part:
         return [
             (feature, chosen, slant)
             for feature, parents in self._families
-            for number in range(1, min(depth, len(parents)) + 1)
+            for number in range(1, min(depth, self.n_read, len(parents)) + 1)
             for chosen in self._with_last(parents[:number])
             if can_hold((feature, *chosen), self.signs)
             for slant in self._slants((*chosen, feature))
@@ -172,7 +199,7 @@ class Part:
             return [parents[-1:]]
         return [parents[-1:], parents]
 
-    def n_numbers(self, depth: int) -> int:
+    def n_numbers(self, depth: int | None = None) -> int:
         """Return how many numbers the tables of groups with up to `depth` parents have."""
         sizes, domain = [int(groups.max()) + 1 for groups in self.groups], self.rows.domain
         families = [(feature, *parents[:depth]) for feature, parents in self._families]
@@ -181,6 +208,18 @@ class Part:
     def located(self, depth: int) -> LocatedTerms:
         """Return the rows as cells of the terms."""
         return LocatedTerms(self.terms(depth), self.rows, self.context, self.fold)
+
+
+def n_read(structure: Structure, plan: FitPlan) -> int:
+    """Return the most parents that scores may read: all but those an automatic k-tree has for P(x).
+
+    More where constraints require more.
+    """
+    learner, limits = plan.structure_learner, plan.limits
+    if plan.rows is None or not isinstance(learner, KTree) or learner.max_parents != "auto":
+        return structure.max_parents
+    required = 0 if limits is None else limits.n_required
+    return min(max(learner.most(plan.rows.n_rows), required), structure.max_parents)
 
 
 def _weights(counts: Counts) -> list[Floats]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from tanager.parameters.layered.members import FLOOR, Member, Smooth, Trial, und
 from tanager.parameters.layered.part import Part
 from tanager.parameters.layered.spread import SampledRows, fit_variances
 from tanager.parameters.proper_network import ClassShares, family_shares, fit_inputs
-from tanager.parameters.spread import spread_of_families
+from tanager.parameters.spread import LEAST, spread_of_families
 from tanager.parameters.tables import FamilyTable, GroupedTable, HeldOutRows, Tables, log_posterior
 from tanager.progress import Progress
 from tanager.structure import Structure
@@ -27,6 +27,7 @@ from tanager.structure import Structure
 PRECISION = 100.0  # of the prior around equal shares
 INPUT_WORK = 1 << 24  # cells times classes times iterations of the fit of P(x)
 INPUT_TOL = 1e-4  # relative improvement of it at which it stops
+LITTLE = 0.2  # nats of log P(x) per row: for more, it gets more parents
 VIRTUAL_ROWS = 2.0 ** np.arange(-1, 10)  # by which P(x | parents) may be smoothed
 
 
@@ -127,13 +128,13 @@ def pool_members(
 ) -> Tables:
     """Return the geometric mean of members, as a network if the structure allows it.
 
-    Parents in `given` that the part's structure lacks have one group. The curvature of a `smooth`
-    member's fit gives the variances.
+    Parents in `given` that the part's structure lacks have one group, unless P(x) needs them. The
+    curvature of a `smooth` member's fit gives the variances.
     """
     structure, n_classes = part.structure, part.rows.domain.n_classes
-    wanted, log_prior = _input_shares(part), np.zeros(n_classes)
+    log_prior, n_features = np.zeros(n_classes), len(structure.selected)
     values = [np.zeros((len(part.groups[one]), n_classes)) for one in structure.selected]
-    logs = [np.zeros((*shares.shape, n_classes)) for shares in wanted]
+    scores = [np.zeros((1, n_classes))] * n_features  # under the parents that members read
     sampled, said = None if smooth is None else SampledRows.of(part), []
     progress.start("pool", total=float(len(members)), unit="members")
     # One member after the other: the tables of all at a time would be many.
@@ -142,44 +143,99 @@ def pool_members(
         if sampled is not None:
             said.append(sampled.log_odds(found))
         log_prior += share * found.class_node
-        for log, scores in zip(values, found.values, strict=True):
-            log += share * scores
-        for log, scores in zip(logs, found.groups, strict=True):
-            log += share * under_parents(scores, log.ndim - 2)
+        for at in range(n_features):
+            values[at] += share * found.values[at]
+            read = max(scores[at].ndim, found.groups[at].ndim) - 2
+            added = under_parents(found.groups[at], read)
+            scores[at] = under_parents(scores[at], read) + share * added
         progress.advance()
     progress.finish()
     inside = [
         _within(scores, part.groups[feature], part.value_weights[feature])
         for feature, scores in zip(structure.selected, values, strict=True)
     ]
-    for log, inputs, (_, totals) in zip(logs, wanted, inside, strict=True):
-        log += totals
-        # What a cell gives to all classes alike cancels in P(y | x).
-        log -= log.mean(axis=-1, keepdims=True)
-        log += _log_conditional(inputs)
-    own = part.structure.parent_indices
-    scored = Tables(log_prior, _under(part, own, logs, inside), normalized=False)
-    asked = partial(scored.log_joint, structure, arities=part.rows.domain.arities)
-    log_prior = log_prior + fit_offsets(part.rows, asked, part.class_counts, part.context)
-    normalized = structure.is_moral()
-    if normalized:
-        counts, total = part.grouped_counts, float(part.class_counts.sum())
-        values = [counts.values[one] / total for one in structure.selected]
-        known = structure, logs, log_prior, wanted, ClassShares(part.class_shares, values)
-        logs, log_prior = fit_inputs(*known, max_work=INPUT_WORK, tol=INPUT_TOL)
-    families = _under(part, given.parent_indices, logs, inside)
-    tables = Tables(log_prior, families, normalized=normalized)
+    scores = [one + totals for one, (_, totals) in zip(scores, inside, strict=True)]
+    inputs = _Inputs.of(part)
+    pooled = _Pooled(log_prior, scores, inside, given).offset(part, inputs)
+    tables, logs = pooled.network(part, inputs)
     if sampled is None or smooth is None:
         return tables
+    wide = part.widened(given) if tables.normalized else part
+    if wide is not part:
+        more, bent = _Inputs.of(wide), pooled.lost(part, inputs, tables, sampled)
+        if max(more.log_likelihood - inputs.log_likelihood, bent) > LITTLE:
+            part, (tables, logs) = wide, pooled.network(wide, more)
+            sampled = sampled._replace(part=wide)
     joint = tables.log_joint(given, sampled.codes, part.rows.domain.arities)
     node, *entries = fit_variances(sampled, members, shares, said, smooth, joint)
-    wide = [
+    grouped = [
         np.broadcast_to(under_parents(one, log.ndim - 2), log.shape)
         for one, log in zip(entries[len(logs) :], logs, strict=True)
     ]
     inside = [(one, one) for one in entries[: len(logs)]]
-    spread = spread_of_families(node[0], _under(part, given.parent_indices, wide, inside))
+    spread = spread_of_families(node[0], _under(part, given.parent_indices, grouped, inside))
     return replace(tables, spread=spread)
+
+
+@dataclass(frozen=True, eq=False)
+class _Pooled:
+    """The members' scores, pooled, and what turns them into a network."""
+
+    log_prior: Floats  # (n_classes,), with offsets
+    scores: list[Floats]  # (*parent_groups, n_groups, n_classes) of each feature
+    inside: list[tuple[Floats, Floats]]  # see `_within`
+    given: Structure
+
+    def offset(self, part: Part, inputs: _Inputs) -> _Pooled:
+        """Return the same with class offsets."""
+        structure, logs = part.structure, self._spelled(inputs)
+        families = _under(part, structure.parent_indices, logs, self.inside)
+        scored = Tables(self.log_prior, families, normalized=False)
+        asked = partial(scored.log_joint, structure, arities=part.rows.domain.arities)
+        found = fit_offsets(part.rows, asked, part.class_counts, part.context)
+        return replace(self, log_prior=self.log_prior + found)
+
+    def _spelled(self, inputs: _Inputs) -> list[Floats]:
+        """Return the scores with all parents, P(x | parents) added."""
+        out = []
+        for scores, shares in zip(self.scores, inputs.shares, strict=True):
+            # What a cell gives to all classes alike cancels in P(y | x).
+            even = scores - scores.mean(axis=-1, keepdims=True)
+            out.append(under_parents(even, shares.ndim - 1) + _log_conditional(shares))
+        return out
+
+    def network(self, part: Part, inputs: _Inputs) -> tuple[Tables, list[Floats]]:
+        """Return the network of a part, with its P(x) if it is moral, and its tables of groups."""
+        structure, log_prior, logs = part.structure, self.log_prior, self._spelled(inputs)
+        normalized = structure.is_moral()
+        if normalized:
+            counts, total = part.grouped_counts, float(part.class_counts.sum())
+            values = [counts.values[one] / total for one in structure.selected]
+            observed = ClassShares(part.class_shares, values)
+            known = structure, logs, log_prior, inputs.shares, observed
+            logs, log_prior = fit_inputs(*known, max_work=INPUT_WORK, tol=INPUT_TOL)
+        families = _under(part, self.given.parent_indices, logs, self.inside)
+        return Tables(log_prior, families, normalized=normalized), logs
+
+    def lost(self, part: Part, inputs: _Inputs, tables: Tables, rows: SampledRows) -> float:
+        """Return by how much scores make rows less likely than the tree of P(x) alone does.
+
+        The sum over classes of steep scores is no product of small tables: what's left of it
+        after P(x) was fitted takes probability from where the rows are.
+        """
+        logs = [_log_conditional(shares) for shares in inputs.shares]
+        inside = [
+            _within(np.zeros((len(part.groups[one]), 1)), part.groups[one], part.value_weights[one])
+            for one in part.structure.selected
+        ]
+        tree = Tables(np.zeros(1), _under(part, self.given.parent_indices, logs, inside))
+        alone, joint = (
+            one.log_joint(self.given, rows.codes, part.rows.domain.arities)
+            for one in (tree, tables)
+        )
+        return float(
+            np.average(alone[:, 0] - np.logaddexp.reduce(joint, axis=1), weights=rows.weights)
+        )
 
 
 def _under(
@@ -223,28 +279,40 @@ def _log_conditional(shares: Floats) -> Floats:
     return np.log(known / known.sum(axis=-1, keepdims=True))[..., None]
 
 
-def _input_shares(part: Part) -> list[Floats]:
-    """Return each family's smoothed P(parents, x) of groups, over all classes.
+class _Inputs(NamedTuple):
+    """P(x) of a part's groups as its tree has it."""
 
-    They agree where families overlap if the structure is moral; otherwise they're P(x | parents).
-    """
-    structure, n_features = part.structure, part.rows.domain.n_features
-    pairs = zip(structure.selected, structure.parent_indices, strict=True)
-    families = [tuple(n_features + i for i in (*parents, one)) for one, parents in pairs]
-    tables = [(family, (at,)) for at, family in enumerate(families)]
-    row = float(part.class_counts.sum()) / max(part.rows.n_rows, 1)
-    shares = [
-        _smoothed(weighed[tuple(slice(size - 1) for size in weighed.shape)], row)
-        for weighed in weigh_joints(tables, part.columns, part.rows, part.context)
-    ]
-    if not structure.is_moral():
-        return shares
-    logs = [_log_conditional(share) for share in shares]
-    return [share[..., 0] for share in family_shares(structure, logs, np.zeros(1))]
+    # P(parents, x) of each family, over all classes. They agree where families overlap if the
+    # structure is moral; otherwise they're P(x | parents).
+    shares: list[Floats]
+    log_likelihood: float  # per row, leaving one out
+
+    @classmethod
+    def of(cls, part: Part) -> _Inputs:
+        """Estimate it from the training rows."""
+        structure, n_features = part.structure, part.rows.domain.n_features
+        pairs = zip(structure.selected, structure.parent_indices, strict=True)
+        families = [tuple(n_features + i for i in (*parents, one)) for one, parents in pairs]
+        tables = [(family, (at,)) for at, family in enumerate(families)]
+        total = float(part.class_counts.sum())
+        found = [
+            _smoothed(
+                weighed[tuple(slice(size - 1) for size in weighed.shape)],
+                total / max(part.rows.n_rows, 1),
+            )
+            for weighed in weigh_joints(tables, part.columns, part.rows, part.context)
+        ]
+        shares = [one for one, _ in found]
+        if structure.is_moral():
+            logs = [_log_conditional(share) for share in shares]
+            shares = [share[..., 0] for share in family_shares(structure, logs, np.zeros(1))]
+        return cls(shares, sum(one for _, one in found) / max(total, LEAST))
 
 
-def _smoothed(weighed: Floats, row: float) -> Floats:
-    """Return P(x | parents) from weights (*parents, x); `row` is the mean weight of a row.
+def _smoothed(weighed: Floats, row: float) -> tuple[Floats, float]:
+    """Return P(x | parents) from weights (*parents, x), and its leave-one-out log-likelihood.
+
+    `row` is the mean weight of a row.
 
     Frequencies are smoothed towards those under one parent less, by the number of virtual rows
     with the greatest leave-one-out likelihood.
@@ -252,6 +320,7 @@ def _smoothed(weighed: Floats, row: float) -> Floats:
     n_parents, n_groups = weighed.ndim - 1, weighed.shape[-1]
     shares = weighed.reshape(-1, n_groups).sum(axis=0) + row / n_groups
     shares /= shares.sum()
+    likelihood = float((weighed.reshape(-1, n_groups).sum(axis=0) * np.log(shares)).sum())
     for depth in range(1, n_parents + 1):
         held = weighed.sum(axis=tuple(range(depth, n_parents)))
         total, above = held.sum(axis=-1, keepdims=True), np.expand_dims(shares, depth - 1)
@@ -262,6 +331,7 @@ def _smoothed(weighed: Floats, row: float) -> Floats:
             float((own * np.log((np.maximum(own - row, 0.0) + n * known) / (others + n))).sum())
             for n in row * VIRTUAL_ROWS
         ]
-        n = row * VIRTUAL_ROWS[int(np.argmax(fits))]
+        likelihood = max(fits)
+        n = row * VIRTUAL_ROWS[fits.index(likelihood)]
         shares = (held + n * above) / (total + n)
-    return shares
+    return shares, likelihood
