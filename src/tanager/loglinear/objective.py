@@ -1,18 +1,14 @@
 r"""The objective of every batch fit, and the fit of terms: scores under a ridge by layers.
 
-What is added to the loss is a ridge with a centre, and one on differences of neighbours,
-
-.. math:: \tfrac12 \sum_j \lambda_j \delta_j^2 + \tfrac{s}{2} \sum_{(a, b)} (\delta_a - \delta_b)^2
-
-with :math:`\delta` the distance of the parameters from their centre, :math:`\lambda` one precision
-per parameter (those of a layer share theirs), and (a, b) pairs of parameters that are to be
-similar: of neighbouring values of an ordered feature.
+What is added to the loss is a ridge with a centre, :math:`\tfrac12 \sum_j \lambda_j \delta_j^2`
+with :math:`\delta` the distance of the parameters from their centre and :math:`\lambda` one
+precision per parameter (those of a layer share theirs).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,12 +17,10 @@ from numpy.typing import NDArray
 from tanager.loglinear.cells import Terms
 from tanager.loglinear.optimiser import Curvature, Descent, minimise
 from tanager.loglinear.rows import LocatedTerms
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats
 from tanager.progress import Progress
 from tanager.threads import one_blas_thread
 
-TRACE = 1e-9  # of a row, in cells that have none but are trained through their neighbours
-NO_PAIRS = np.zeros((2, 0), np.int64)
 LEAST_SHARE = 1e-9  # of a class without rows
 FAMILY_PRIOR = 4.0  # parameters' worth of belief that families of a layer are alike
 RELATIVE = (0.03, 300.0)  # bounds of a family's precision, relative to its layer's
@@ -39,64 +33,27 @@ class Penalty:
 
     strength: Floats  # (n_free,): the precision of each parameter
     centre: Floats  # (n_free,)
-    smooth: float = 0.0  # the precision of a difference
-    pairs: Ints = field(default_factory=lambda: NO_PAIRS)  # (2, n_pairs): of small differences
 
     def value(self, free: Floats) -> tuple[float, Floats]:
         """Return the penalty and its gradient."""
         away = free - self.centre
         gradient = self.strength * away
-        value = 0.5 * float(np.dot(gradient, away))
-        if self.smooth and self.pairs.size:
-            first, second = self.pairs
-            gaps = away[second] - away[first]
-            pull, size = self.smooth * gaps, len(free)
-            gradient += np.bincount(second, pull, size) - np.bincount(first, pull, size)
-            value += 0.5 * float(np.dot(pull, gaps))
-        return value, gradient
+        return 0.5 * float(np.dot(gradient, away)), gradient
 
     def part(self, share: float) -> Penalty:
         """Return a share of the penalty."""
-        return replace(self, strength=share * self.strength, smooth=share * self.smooth)
-
-    def times(self, step: Floats) -> Floats:
-        """Return the product of the penalty's second derivatives and a vector, (n_free,)."""
-        return replace(self, centre=np.zeros_like(step)).value(step)[1]
-
-    def noise(self, rng: np.random.Generator) -> Floats:
-        """Draw a normal vector, (n_free,), with the second derivatives as its covariance."""
-        size = len(self.strength)
-        out: Floats = np.sqrt(self.strength) * rng.standard_normal(size)
-        if self.smooth and self.pairs.size:
-            pull = np.sqrt(self.smooth) * rng.standard_normal(self.pairs.shape[1])
-            out += np.bincount(self.pairs[1], pull, size) - np.bincount(self.pairs[0], pull, size)
-        return out
+        return replace(self, strength=share * self.strength)
 
     def scaled(self, scale: Floats) -> Penalty:
-        """Return the same penalty of parameters divided by a scale, (n_free,); without pairs."""
-        assert not self.smooth
+        """Return the same penalty of parameters divided by a scale, (n_free,)."""
         return Penalty(self.strength * scale * scale, self.centre / scale)
-
-
-def reached(pairs: Ints, counts: Floats) -> Floats:
-    """Return counts (n_cells,) with a trace in cells that rows reach through neighbours."""
-    from scipy.sparse import coo_array, csr_array
-    from scipy.sparse.csgraph import connected_components
-
-    size = counts.shape[0]
-    links = csr_array(coo_array((np.ones(pairs.shape[1]), (pairs[0], pairs[1])), (size, size)))
-    n_parts, part = connected_components(links, directed=False)
-    seen = np.bincount(part, counts, n_parts) > 0
-    alone = np.bincount(part, minlength=n_parts) == 1
-    return np.where(seen[part] & ~alone[part], np.maximum(counts, TRACE), counts)
 
 
 class Objective:
     r"""The penalised loss of a vector of free parameters, with its gradient.
 
     .. math:: F(z) = \sum_i w_i \, \ell(s_i(\sigma z), y_i) + R(z), \qquad
-              R(z) = \tfrac12 \sum_j \lambda_j \delta_j^2
-              + \tfrac{\tau}{2} \sum_{(a, b)} (\delta_a - \delta_b)^2, \quad \delta = z - c
+              R(z) = \tfrac12 \sum_j \lambda_j \delta_j^2, \quad \delta = z - c
 
     .. math:: \nabla F = \sigma J^\top \sum_i w_i \, \partial \ell / \partial s_i + \nabla R
 

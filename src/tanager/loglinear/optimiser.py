@@ -78,8 +78,8 @@ def minimise(
         (None: of length one); or what is known of the second derivatives,
         with which the first step is as good as the last of a descent.
     bounds: with "lbfgs": least and greatest values, which hold for `start`, too.
-    sharp: the share of the slope that a step may leave at its end, else it's made longer; None for
-        any. Scaled parameters don't need it.
+    sharp: with "lbfgs": the share of the slope that a step may leave at its end, else it's made
+        longer; None for any. Scaled parameters don't need it.
     batches: with "sgd": the objective's parts, which sum to it; an iteration goes through all.
     report: told the value after each iteration.
 
@@ -103,6 +103,7 @@ def minimise(
         rule = _Memory(at.size, curvature, first_step, bounds)
     else:
         rule = {"cg": _Conjugate, "gradient": _Steepest}[method]()
+        sharp = rule.sharp
     del curvature  # large, and copied
     evaluations = 1
 
@@ -206,6 +207,8 @@ class _Search:
 class _Steepest:
     """Along the gradient, twice as far as the last time."""
 
+    sharp: float | None = None
+
     def __init__(self) -> None:
         self._length = 0.0
 
@@ -225,6 +228,8 @@ class _Steepest:
 
 class _Conjugate(_Steepest):
     """Along the gradient, as far as it's new, and the direction before."""
+
+    sharp = 0.1
 
     def __init__(self) -> None:
         super().__init__()

@@ -221,41 +221,6 @@ def _read_rows(table: FamilyTable, contexts: Ints, shape: tuple[int, ...]) -> Fl
     return out
 
 
-def cell_pairs(layout: Layout) -> Ints:
-    """Return all pairs of neighbouring cells, shape (2, n_pairs)."""
-    found = [np.zeros((2, 0), np.int64)]
-    for family in layout.families:
-        contexts = family.prefix_values(family.depth)
-        grid = np.arange(family.n_contexts * family.arity)
-        values = np.concatenate(
-            [np.repeat(contexts, family.arity, axis=1), (grid % family.arity)[None]]
-        )
-        for axis, member in enumerate(family.members.tolist()):
-            n_ordered = layout.domain.n_ordered[member]
-            below = np.flatnonzero(values[axis] < n_ordered - 1)
-            moved = values[:, below].copy()
-            moved[axis] += 1
-            place = family.find(moved, -1)
-            known = place >= 0
-            found.append(family.start + np.stack([below[known], place[known]]))
-    return np.concatenate(found, axis=1)
-
-
-def value_pairs(layout: Layout) -> Ints:
-    """Return pairs of neighbouring values, as corrections number them without their classes."""
-    found, start = [np.zeros((2, 0), np.int64)], 1
-    for family in layout.families:
-        below = start + np.arange(max(layout.domain.n_ordered[int(family.members[-1])] - 1, 0))
-        found.append(np.stack([below, below + 1]))
-        start += family.arity
-    return np.concatenate(found, axis=1)
-
-
-def by_class(pairs: Ints, n_classes: int) -> Ints:
-    """Return pairs of parameters, one per class, from pairs of cells."""
-    return (pairs[:, :, None] * n_classes + np.arange(n_classes)).reshape(2, -1)
-
-
 def fill_tables(
     layout: Layout,
     flat: Floats,

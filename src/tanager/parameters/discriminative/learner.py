@@ -70,11 +70,11 @@ class Discriminative(ParameterLearner):
     prefixes : bool
         Whether to add tables under fewer parents (none, the first, ...), each with a
         weight per feature whose prior is centred at 0. For ``form="weighted"``.
-    smooth : float, "cv" or None
-        Precision of a prior on the differences between neighbouring values of ordered
-        features (numbers, dates, ordered categories): of the scores of ``form="direct"``,
-        along the feature and its parents, or of the corrections of ``form="weighted"``.
-        None for no such prior. Use it with fine bins: ``bins="fine"``.
+    smooth : bool
+        Whether neighbouring values of ordered features (numbers, dates, ordered categories)
+        have similar scores: of ``form="direct"``, along the feature and its parents, or
+        the corrections of ``form="weighted"``. They are then curves, whose coefficients the
+        prior (`l2`, or `correction`) holds small. Use it with fine bins: ``bins="fine"``.
     objective : {"cll", "mse"}
         Conditional log-likelihood, or the squared error of the posterior.
     fit_prior : bool
@@ -137,7 +137,7 @@ class Discriminative(ParameterLearner):
     crossfit: int | str = "auto"
     correction: float | str | None = None
     prefixes: bool = False
-    smooth: float | str | None = None
+    smooth: bool = False
     objective: str = "cll"
     fit_prior: bool = True
     unseen: str = "coarser"
@@ -197,13 +197,13 @@ class Discriminative(ParameterLearner):
         for name, plain in off.items():
             allowed = f"{plain[0]!r}; others are for weights on generative tables, form='weighted'"
             self._allow(name, weighted or getattr(self, name) in plain, allowed)
-        smoothed = self.form == "direct" or (weighted and self.correction is not None)
+        prior = self.l2 if self.form == "direct" else weighted and self.correction
         self._allow(
             "smooth",
-            self.smooth is None or smoothed,
-            "None, unless form='direct' or 'weighted' with a correction",
+            self.smooth is False or (self.smooth is True and bool(prior)),
+            "False; or True for form='direct' with an l2 above 0, or 'weighted' with a correction",
         )
-        for name in ("l2", "correction", "smooth"):
+        for name in ("l2", "correction"):
             given = getattr(self, name)
             number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
             good = number or given == "cv" or (name != "l2" and given is None)
@@ -238,7 +238,7 @@ def _choose_strengths(problem: Problem) -> Strengths:
             total += problem.objective(form, score, None)(solution.free)[0]
         return total
 
-    for name in ("correction", "smooth", "l2"):
+    for name in ("correction", "l2"):
         if given[name] == "cv":
             ways = [chosen._replace(**{name: strength}) for strength in GRID]
             found = climb(lambda at, ways=ways: loss(ways[at]), middle, len(GRID))  # type: ignore[misc]

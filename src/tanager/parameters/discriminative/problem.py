@@ -16,21 +16,15 @@ from tanager.codes import Codes, Rows
 from tanager.counts import ContextTree, Counts, FoldPlan
 from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
-from tanager.loglinear.forms import Direct, Extended, Form, Weighted, form_loss
+from tanager.loglinear.forms import Direct, Extended, Form, SmoothBlock, Weighted, form_loss
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
-from tanager.loglinear.objective import Objective, Penalty, Solution, Traced, reached
+from tanager.loglinear.objective import Objective, Penalty, Solution, Traced
 from tanager.loglinear.optimiser import minimise
 from tanager.loglinear.rows import LocatedTable
+from tanager.loglinear.steps import fill_order
 from tanager.numerics import Floats, Ints
 from tanager.parameters.learner import N_FOLDS, ParameterLearner
-from tanager.parameters.scores import (
-    MAX_NUMBER,
-    FamilyCells,
-    Layout,
-    by_class,
-    cell_pairs,
-    value_pairs,
-)
+from tanager.parameters.scores import MAX_NUMBER, FamilyCells, Layout
 from tanager.parameters.tables import Tables
 from tanager.progress import Progress
 from tanager.structure import FitPlan, Structure
@@ -42,8 +36,7 @@ FoldTables = Ints  # (n_folds,): the set of tables each fold reads, -1 for none
 
 ROUGH_ITERATIONS, ROUGH_TOL = 200, 1e-7
 LEFT = 0.3  # of tol, as the least improvement: those that would follow add up to more than one
-# The share of the slope that a step may leave: without scales, first steps may be far too short.
-SHARP = {"lbfgs": 0.9, "cg": 0.1, "gradient": None, "sgd": None}
+SHARP = 0.9  # the share of the slope that steps may leave: without scales, first ones are short
 FOLDS_KEY = 6_001  # names the random stream of the folds
 MAX_FOLDS = 255  # a row's fold is one byte
 MOST_BATCHES = 50  # of stochastic gradient descent
@@ -51,11 +44,10 @@ MAX_JOINT = 1 << 16  # joint values are held as uint16
 
 
 class Strengths(NamedTuple):
-    """Precisions of the Gaussian priors: on weights or scores, corrections, and differences."""
+    """Precisions of the Gaussian priors: on weights or scores, and on corrections."""
 
     l2: float
-    correction: float
-    smooth: float = 0.0
+    correction: float = 0.0
 
 
 class Logs(NamedTuple):
@@ -87,7 +79,7 @@ class Problem:
         """Learn the generative tables and lay out the cells."""
         context = plan.context
         n_crossfit = _n_crossfit(options)
-        held_out = n_crossfit or "cv" in (options.l2, options.correction, options.smooth)
+        held_out = n_crossfit or "cv" in (options.l2, options.correction)
         if held_out and counts.folds is None:
             n_folds = min(n_crossfit or N_FOLDS, max(counts.rows.n_rows, 1))
             folds = FoldPlan(context.row_seed(FOLDS_KEY), n_folds)
@@ -154,13 +146,34 @@ class Problem:
     def form(self, logs: Logs) -> Form:
         """Return the parameterisation over sets of generative tables."""
         if self.options.form == "direct":
-            return Direct(logs.own)
+            return Direct(logs.own, self.smooth_blocks)
         if self.options.form == "extended":
             return Extended(self.layout, logs.own)
-        correction = self.options.correction is not None
         return Weighted(
-            self.layout, logs.own, self.options.level, logs.prefixes, correction=correction
+            self.layout,
+            logs.own,
+            self.options.level,
+            logs.prefixes,
+            correction=self.options.correction is not None,
+            smooth=self.smooth_blocks,
         )
+
+    @cached_property
+    def smooth_blocks(self) -> list[SmoothBlock]:
+        """The families' cells, or values where the corrections are smooth, as curves."""
+        found, first, ordered = [], 1, self.layout.domain.n_ordered
+        for family in self.layout.families if self.options.smooth else ():
+            along = [ordered[member] for member in family.members.tolist()]
+            if self.options.form != "direct":
+                rows = slice(first, first + family.arity)
+                found.append(SmoothBlock(rows, (family.arity,), (along[-1],)))
+                first = rows.stop
+            elif family.contexts is None:
+                found.append(SmoothBlock(family.cells, family.shape, tuple(along)))
+            else:
+                shape = family.n_contexts, family.arity
+                found.append(SmoothBlock(family.cells, shape, (0, along[-1])))
+        return found
 
     @cached_property
     def joint(self) -> Joint:
@@ -253,7 +266,7 @@ class Problem:
             max_iter=max_iter,
             tol=LEFT * tol,
             first_step=None,
-            sharp=SHARP[self.options.optimiser],
+            sharp=SHARP,
             batches=[
                 self.objective(form, tables, strengths, batch)
                 for batch in range(self.n_batches if self.n_batches > 1 else 0)
@@ -274,26 +287,20 @@ class Problem:
     def penalty(self, form: Form, strengths: Strengths) -> Penalty | None:
         """Return the prior on a form's free parameters; None where there is none."""
         centre = np.zeros(form.n_free) if self.options.towards == "zero" else form.generative
-        first, strength = 0, np.full(form.n_free, strengths.l2)
-        if isinstance(form, Weighted) and form.n_corrections:
-            first = form.n_weights
-            strength[first:] = strengths.correction
-        if strengths.smooth:
-            pairs = first + by_class(self.pairs, self.layout.n_classes)
-            return Penalty(strength, centre, strengths.smooth, pairs)
+        strength = np.full(form.n_free, strengths.l2)
+        if isinstance(form, Weighted):
+            strength[form.n_weights :] = strengths.correction
         return Penalty(strength, centre) if strength.any() else None
 
-    @cached_property
-    def pairs(self) -> Ints:
-        """Neighbouring cells, or values where the corrections are smooth, (2, n_pairs)."""
-        return (cell_pairs if self.options.form == "direct" else value_pairs)(self.layout)
-
     def seen(self) -> Floats:
-        """Return how often each cell was seen, with a trace where neighbours speak for it."""
+        """Return how often each cell was seen, with a trace where others of its curve were."""
         counts = self.layout.counts(self.trees)
-        if self.options.smooth is None or self.options.form != "direct":
-            return counts
-        return reached(self.pairs, counts)
+        for rows, shape, n_ordered in self.smooth_blocks if self.options.form == "direct" else ():
+            own = counts[rows].reshape(shape)
+            for axis, known in enumerate(n_ordered):
+                own = fill_order(own, axis, known) if known > 2 else own
+            counts[rows] = own.ravel()
+        return counts
 
     def frozen(self, form: Form) -> NDArray[np.bool_] | None:
         """Return the class parameters where they are not to move."""

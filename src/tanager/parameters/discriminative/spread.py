@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes.hashing import sample_rows
-from tanager.loglinear.forms import Weighted
-from tanager.loglinear.objective import Penalty
+from tanager.loglinear.forms import Direct, Weighted
 from tanager.loglinear.optimiser import solve_linear
 from tanager.numerics import Floats
 from tanager.parameters.discriminative.problem import Problem, Strengths
@@ -102,8 +101,8 @@ class _Curvature:
         shape = n_rows, problem.layout.n_cells
         self.rows = csr_array((np.ones(cells.size), cells.ravel(), ends), shape=shape)
         self.back = self.rows.T.tocsr()
-        nothing = Penalty(np.zeros(self.form.n_free), np.zeros(self.form.n_free))
-        self.penalty = problem.penalty(self.form, strengths) or nothing
+        penalty = problem.penalty(self.form, strengths)
+        self.precision = np.zeros(self.form.n_free) if penalty is None else penalty.strength
         frozen = problem.frozen(self.form)
         self.moving = np.ones(self.form.n_free) if frozen is None else 1.0 - frozen
         self.mass: Floats = self.back @ weights
@@ -111,7 +110,7 @@ class _Curvature:
         self.generative[-1] = 0.0
         self.towards_generative = problem.options.towards == "generative"
         steep = self.back @ (self.weights * chances * (1.0 - chances)) + LEAST_PRECISION
-        self.scale = 1.0 / (self.form.pull_squares(steep[None]) + self.penalty.strength + LEAST)
+        self.scale = 1.0 / (self.form.pull_squares(steep[None]) + self.precision + LEAST)
 
     def draw(self, rng: np.random.Generator) -> Floats:
         """Draw scores, (n_cells, n_classes), with mean zero."""
@@ -119,21 +118,22 @@ class _Curvature:
         noise = part - self.chances * part.sum(axis=1, keepdims=True)
         by_cell = self.back @ (np.sqrt(self.weights) * noise)
         by_cell += np.sqrt(LEAST_PRECISION) * rng.standard_normal(by_cell.shape)
-        wanted = self._pull(by_cell) + self.penalty.noise(rng)
+        wanted = self._pull(by_cell)
+        wanted += np.sqrt(self.precision) * rng.standard_normal(wanted.shape)
         logs = self.generative * rng.standard_normal(by_cell.shape)
         moved = np.zeros_like(by_cell)
         if isinstance(self.form, Weighted):
             moved = self.form.weights(self.free) * logs
             wanted -= self._pull(self._by_cell(moved))
-        elif self.towards_generative:
-            wanted += self.penalty.times(logs[:-1].ravel())
+        elif self.towards_generative and isinstance(self.form, Direct):
+            wanted += self.precision * self.form.free_of(logs)
         wanted = (self.moving * wanted)[:, None]
         found = solve_linear(self._times, wanted, self.scale[:, None], STEPS)
         return moved + self.form.push(self.free, found[:, 0])[0]
 
     def _times(self, step: Floats) -> Floats:
         by_cell = self._by_cell(self.form.push(self.free, step[:, 0])[0])
-        found = self._pull(by_cell) + self.penalty.times(step[:, 0])
+        found = self._pull(by_cell) + self.precision * step[:, 0]
         return (self.moving * found)[:, None]
 
     def _by_cell(self, scores: Floats) -> Floats:
