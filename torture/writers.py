@@ -44,8 +44,8 @@ def writers(place: Path) -> Iterator[Writer]:
     yield from work.exports()
     yield from work.pages()
     yield work.run_file()
-    yield work.training_checkpoint()
-    yield work.fit_checkpoint()
+    yield work.fit_checkpoint("hybrid(training__epochs=4)")
+    yield work.fit_checkpoint("discriminative(tol=0.01)")
     yield work.kept_rows()
 
 
@@ -123,34 +123,21 @@ class _Work:
             lambda path: numbers(self.experiment.run(path)) == numbers(self.results),
         )
 
-    def training_checkpoint(self) -> Writer:
-        from tanager import BayesNetClassifier
-        from tanager.parameters import Hybrid
-        from tanager.training import Training
-
-        def train(path: Path | None) -> Any:
-            training = Training(epochs=4, checkpoint=path, checkpoint_every=1)
-            fitted = BayesNetClassifier("tan", Hybrid(training=training), random_state=0)
-            return fitted.fit(self.X, self.y).predict_proba(self.X[:30])
-
-        trained = train(None)
-        return Writer(
-            "the checkpoint of a training", train, lambda path: np.array_equal(train(path), trained)
-        )
-
-    def fit_checkpoint(self) -> Writer:
+    def fit_checkpoint(self, parameters: str) -> Writer:
         from tanager import BayesNetClassifier
         from tanager.classifiers import checkpoints
+        from tanager.training import checkpoint
 
         checkpoints.SECONDS = 0.0  # writes after every pass
+        checkpoint.EVERY = 1  # and every epoch
 
         def check(path: Path | None) -> Any:
-            fitted = BayesNetClassifier("tan", "discriminative(tol=0.01)", checkpoint=path)
+            fitted = BayesNetClassifier("tan", parameters, checkpoint=path, random_state=0)
             return fitted.fit(self.X, self.y).predict_proba(self.X[:30])
 
         checked = check(None)
         return Writer(
-            "the checkpoint of a fit",
+            f"the checkpoint of a fit of {parameters}",
             check,
             lambda path: np.array_equal(check(path), checked) and not list(path.iterdir()),
         )

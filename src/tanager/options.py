@@ -132,8 +132,8 @@ def _dump_parameters(value: Any, name: str, other: Unknown) -> dict[str, Any]:
 
 
 def _without_paths(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters without a checkpoint's path: a file mustn't choose where a fit writes."""
-    return {key: None if key == "checkpoint" else value for key, value in facts.items()}
+    """Return parameters without a checkpoint: a file mustn't choose where a fit writes."""
+    return {key: value for key, value in facts.items() if not key.startswith("checkpoint")}
 
 
 def _has_parameters(kind: Any) -> bool:

@@ -21,12 +21,13 @@ from pathlib import Path
 
 import tanager
 from tanager.classifiers import checkpoints
+from tanager.training import checkpoint
 from tests.engines.test_processes import make_table
 
 MODELS = [
     ("tan", "discriminative(tol=0.001)"),
     ("skdb(max_k=2)", "hdp"),
-    ("tan", "hybrid(training__epochs=6, training__checkpoint_every=1)"),
+    ("tan", "hybrid(training__epochs=6)"),
 ]
 
 
@@ -70,6 +71,7 @@ def main() -> None:
     """Fit undisturbed, then with kills, for every model."""
     folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     checkpoints.SECONDS = 0.0  # write after every pass
+    checkpoint.EVERY = 1
     draw = random.Random(seed)
     found = []
     for at, model in enumerate(MODELS):

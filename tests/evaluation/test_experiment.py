@@ -159,10 +159,6 @@ HEAD = 'datasets=["small"]\nclassifiers=["tan/hdp"]\n'
         ('datasets=["small"]\nclassifiers=["tan/laplace(alpha=%s1)"]' % ("-" * 1900), "cannot be"),
         ('datasets=["small"]\nclassifiers=["tan/laplace(alpha=%s1)"]' % ("-" * 9000), "characters"),
         ('datasets=["small"]\nclassifiers=["tan/laplace(alpha={[]: 1})"]', "cannot be read"),
-        (
-            'datasets=["small"]\nclassifiers=["tan/hybrid(training__checkpoint=\'c\')"]',
-            "checkpoint",
-        ),
     ],
 )
 def test_every_key_has_its_type_and_its_limits(folder, text, message):

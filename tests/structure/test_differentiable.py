@@ -18,7 +18,7 @@ from tanager.progress import Progress
 from tanager.structure import TAN, FitPlan, Structure
 from tanager.structure.differentiable import Differentiable
 from tanager.structure.differentiable.sampling import Arborescence, BestParent
-from tanager.training import Training
+from tanager.training import Training, checkpoint
 from tanager.training.model import Slots
 
 
@@ -44,8 +44,10 @@ def learn(learner, codes, labels, **given):
     return learn_jointly(learner, codes, labels, **given)[:2]
 
 
-def learn_jointly(learner, codes, labels, seed=0, weights=None, engine=None, progress=None):
-    context = FitContext(engine or LocalEngine(), np.random.SeedSequence(seed))
+def learn_jointly(
+    learner, codes, labels, seed=0, weights=None, engine=None, progress=None, folder=None
+):
+    context = FitContext(engine or LocalEngine(), np.random.SeedSequence(seed), checkpoint=folder)
     context.info["structure"] = {}
     context.progress = progress or Progress()
     counts = counts_of(codes, labels, context, weights)
@@ -158,41 +160,41 @@ class KillAt(Progress):
         ),  # in the search's second training, then in the last one
     ],
 )
-def test_a_killed_run_continues_to_the_same_result(rows, tmp_path, more, kills):
-    def learner(path):
-        training = Training(9, checkpoint=path, checkpoint_every=2, batch_size=50)
-        return Differentiable(k=3, training=training).set_params(**more)
-
-    whole, expected, tables = learn_jointly(learner(None), *rows)
-    path = tmp_path / "run" / "c.npz"
+def test_a_killed_run_continues_to_the_same_result(rows, tmp_path, more, kills, monkeypatch):
+    monkeypatch.setattr(checkpoint, "EVERY", 2)
+    learner = Differentiable(k=3, training=Training(9, batch_size=50)).set_params(**more)
+    whole, expected, tables = learn_jointly(learner, *rows)
+    folder = tmp_path / "run"
     for epochs in kills:
         with pytest.raises(KillError):
-            learn(learner(path), *rows, progress=KillAt(epochs))
-    structure, context, joint = learn_jointly(learner(path), *rows)
+            learn(learner, *rows, progress=KillAt(epochs), folder=folder)
+    structure, context, joint = learn_jointly(learner, *rows, folder=folder)
     assert structure == whole
     assert context.info["structure"] == expected.info["structure"]
     for a, b in zip(joint.log_prob, tables.log_prob, strict=True):
         assert np.array_equal(a, b)
-    assert not list(path.parent.glob("*.part"))
+    assert not list(folder.glob("*.part"))
 
 
-def test_checkpoints_of_other_runs_and_broken_ones_are_refused(rows, tmp_path):
-    path = tmp_path / "c.npz"
-    learn(Differentiable(training=Training(epochs=2, checkpoint=path)), *rows)
-    with pytest.raises(ConfigurationError, match="another run"):
-        learn(Differentiable(training=Training(epochs=2, checkpoint=path)), *rows, seed=1)
-    with pytest.raises(ConfigurationError, match="another run"):
-        learn(Differentiable(training=Training(epochs=3, checkpoint=path)), *rows)
-    for other in ({"init": "generative"}, {"training__dropout": 0.1}):
-        learner = Differentiable(training=Training(epochs=2, checkpoint=path)).set_params(**other)
-        with pytest.raises(ConfigurationError, match="another run"):
-            learn(learner, *rows)
+def test_other_runs_have_other_checkpoints_and_broken_ones_are_refused(rows, tmp_path):
+    learner = Differentiable(training=Training(epochs=2))
+    learn(learner, *rows, folder=tmp_path)
+    (path,) = tmp_path.glob("*")
+    written = path.stat().st_mtime_ns
+    learn(learner, *rows, folder=tmp_path)
+    assert path.stat().st_mtime_ns == written  # the finished run is read, not trained again
+    learn(learner, *rows, seed=1, folder=tmp_path)
+    learn(Differentiable(training=Training(epochs=3)), *rows, folder=tmp_path)
+    for other in ({"init": "generative"}, {"training__dropout": 0.1}, {"loss": "cll"}):
+        changed = Differentiable(training=Training(epochs=2)).set_params(**other)
+        learn(changed, *rows, folder=tmp_path)
+    assert len(list(tmp_path.glob("*"))) == 6
     path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(ModelFileError, match=r"c\.npz is not a readable checkpoint"):
-        learn(Differentiable(training=Training(epochs=2, checkpoint=path)), *rows)
+    with pytest.raises(ModelFileError, match=r"npz is not a readable checkpoint"):
+        learn(learner, *rows, folder=tmp_path)
     np.savez(path, position=np.array([{"code": 1}], object))
     with pytest.raises(ModelFileError, match="not a readable checkpoint"):
-        learn(Differentiable(training=Training(epochs=2, checkpoint=path)), *rows)
+        learn(learner, *rows, folder=tmp_path)
 
 
 def test_early_stopping_returns_the_best_epoch(rows):

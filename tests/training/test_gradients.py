@@ -40,7 +40,7 @@ def problem():
     model = Model.start(slots, N_CLASSES, np.random.default_rng(2))
     codes = np.stack([rng.integers(0, a + 1, 40) for a in ARITIES], axis=1).astype(np.uint8)
     weights = rng.uniform(0.5, 2.0, 40)
-    rows = TrainingRows(codes, codes, rng.integers(0, N_CLASSES, 40), weights)
+    rows = TrainingRows(codes, rng.integers(0, N_CLASSES, 40), weights)
     return slots, model, rows
 
 
@@ -70,7 +70,7 @@ def test_log_joint_matches_the_twin_for_every_choice(problem):
     twin = twin_of(slots, model)
     for chosen in np.ndindex(1, 2, 3):
         ours = log_joint(model, slots, rows, np.array(chosen))
-        theirs = twin.log_joint(rows.contexts, rows.children, twin.one_hot(chosen))
+        theirs = twin.log_joint(rows.codes, rows.codes, twin.one_hot(chosen))
         np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
 
@@ -84,7 +84,7 @@ def test_table_and_prior_gradients_are_the_derivatives(problem, loss):
     twin = twin_of(slots, before)
 
     def value():
-        joint = twin.log_joint(rows.contexts, rows.children, twin.one_hot(chosen))
+        joint = twin.log_joint(rows.codes, rows.codes, twin.one_hot(chosen))
         return loss(joint, rows.labels)[0]
 
     def derivative(array, at, step=1e-6):
@@ -127,7 +127,7 @@ def test_structure_gradient_goes_straight_through_the_softmax(problem, loss, tau
         rest = np.exp(log_softmax(noise[i, : phi.size] / tau, 0))
         choice = [*hard]
         choice[i] = hard[i] + soft - rest
-        return loss(twin.log_joint(rows.contexts, rows.children, choice), rows.labels)[0]
+        return loss(twin.log_joint(rows.codes, rows.codes, choice), rows.labels)[0]
 
     for i, columns in enumerate(COLUMNS):
         for s in range(len(columns)):
@@ -155,16 +155,16 @@ def test_ten_batches_match_the_twin(problem, weighted, share, dropout):
             noisy = [twin.phi[i] + noise[i, : len(each)] for i, each in enumerate(COLUMNS)]
             chosen = [int(np.argmax(scores)) for scores in noisy]
             part = rows.take(batch)
-            children = part.children
+            children = part.codes
             if dropout:
                 kept = dropout <= rng.random((len(COLUMNS), batch.size)).T
                 children = np.where(kept, children, ARITIES)
-            joint = twin.log_joint(part.contexts, children, twin.one_hot(chosen))
+            joint = twin.log_joint(part.codes, children, twin.one_hot(chosen))
             gradient = loss(joint, part.labels)[1]
             if weighted:
                 gradient *= (part.weights / rows.weights.mean())[:, None]
             rates = (training.rate(epoch), plan.parents.learning_rate, plan.parents.tau(epoch, 2))
-            twin.step(part.contexts, children, gradient, noisy, chosen, *rates)
+            twin.step(part.codes, children, gradient, noisy, chosen, *rates)
     for (i, s), table in twin.tables.items():
         np.testing.assert_allclose(model.table(slots, i, s), log_softmax(table, 1), atol=1e-10)
     np.testing.assert_allclose(model.prior, log_softmax(twin.prior, 0), atol=1e-10)

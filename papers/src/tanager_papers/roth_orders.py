@@ -167,7 +167,7 @@ def _pseudo_error(path: Path, epochs: int, kind: str, fold: int = 1) -> float:
     from tanager.structure.differentiable.sampling import Arborescence, BestParent
     from tanager.training import Training
     from tanager.training.fitting import Task, fit
-    from tanager.training.model import NO_PARENT, Slots, coded_rows
+    from tanager.training.model import NO_PARENT, Slots, TrainingRows
     from tanager.training.optimiser import ParentSearch, most_probable, scores
 
     codes, labels, n_train = _fold(path, fold)
@@ -187,7 +187,7 @@ def _pseudo_error(path: Path, epochs: int, kind: str, fold: int = 1) -> float:
         tuple(f"a{i + 1}" for i in range(n)),
     )
     task = Task(
-        coded_rows(codes[:, :n_train], labels[:n_train], None),
+        TrainingRows(codes[:, :n_train].T.copy(), labels[:n_train], None),
         slots,
         lambda given, rng: STARTS["generative"](slots, given, n_classes, rng),
         HybridMargin(**LOSS),
@@ -198,7 +198,7 @@ def _pseudo_error(path: Path, epochs: int, kind: str, fold: int = 1) -> float:
     )
     run, _ = fit(task, FitContext())
     chosen = most_probable(run.result, slots, task.parents)
-    held_out = coded_rows(codes[:, n_train:], labels[n_train:], None)
+    held_out = TrainingRows(codes[:, n_train:].T.copy(), labels[n_train:], None)
     return 100 * scores(run.result, slots, held_out, chosen)[0]
 
 

@@ -60,8 +60,6 @@ OPTIONS = (
 
 METHODS = ("fit", "predict_proba", "get_params")  # of a classifier
 
-_CHECKPOINT = re.compile(r"checkpoint\s*=(?!\s*None\b)")  # also of a learner within a learner
-
 
 @dataclass(frozen=True)
 class Contender:
@@ -103,11 +101,6 @@ class Contender:
         if self.pair is not None:
             for side in self.pair:
                 parse_call(side)
-                if _CHECKPOINT.search(side):
-                    self._refuse(
-                        ": a checkpoint is the file of one fit, and a comparison makes many. "
-                        "Leave it out; the run file resumes a comparison."
-                    )
             strange = [name for name in self.options if name not in OPTIONS]
             if strange:
                 self._refuse(

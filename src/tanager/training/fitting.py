@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.losses import HybridMargin, Loss, RowLoss, resolve_loss
 from tanager.threads import one_blas_thread
-from tanager.training.checkpoint import Checkpoint, fingerprint
+from tanager.training.checkpoint import Checkpoint
 from tanager.training.model import Model, Slots, TrainingRows
 from tanager.training.optimiser import ParentSearch, Plan, Run, most_probable, scores, train
 from tanager.training.options import Training
@@ -25,9 +24,6 @@ START, EPOCHS, SPLIT, SEARCH = range(4)
 # The paper's two, for 500 epochs, and a larger one: shorter runs want it.
 SEARCH_RATES = (3e-3, 3e-2, 1e-1)
 SEARCH_DROPOUTS = (0.0, 0.2, 0.4, 0.6)
-
-# What a run is made of besides its rows; the file's name is not part of it.
-STORING = ("checkpoint", "checkpoint_every")
 
 
 @dataclass(frozen=True)
@@ -69,19 +65,7 @@ def fit(task: Task, context: FitContext) -> tuple[Run, dict[str, Any]]:
         loss, training, info["search"] = _search(task, context, rows, validation)
     if training.early_stopping is None:
         rows, validation = task.rows, None
-    model = task.start(rows, context.generator(*task.key, START))
-    plan = Plan(
-        training,
-        task.batch_size,
-        loss,
-        lambda epoch: context.generator(*task.key, EPOCHS, epoch),
-        task.parents,
-        validation,
-        _checkpoint(task, training, context, "training", model, loss=_name(loss)),
-        context.progress,
-        task.stage,
-    )
-    run = train(rows, task.slots, model, plan)
+    run = _train(task, context, rows, validation, loss, training)
     info |= {
         "loss": _name(loss),
         "learning_rate": training.learning_rate,
@@ -107,41 +91,55 @@ def _split(task: Task, context: FitContext) -> tuple[TrainingRows, TrainingRows]
     return task.rows.take(np.sort(shuffled[n_held:])), task.rows.take(np.sort(shuffled[:n_held]))
 
 
+def _train(
+    task: Task,
+    context: FitContext,
+    rows: TrainingRows,
+    validation: TrainingRows | None,
+    loss: Loss,
+    training: Training,
+    number: int | None = None,
+) -> Run:
+    """Train on some rows, as a numbered trial of a search or for good."""
+    model = task.start(rows, context.generator(*task.key, START))
+    key = task.key if number is None else (*task.key, SEARCH, number)
+    checkpoint = None
+    if context.checkpoint is not None:
+        held_out = None if validation is None else validation.labels
+        start = rows.codes, rows.labels, rows.weights, held_out, model.theta
+        composed = () if rows.composed is None else rows.composed
+        settings = _settings(task, training, loss, context) | {"key": key}
+        checkpoint = Checkpoint.of(context.checkpoint, settings, *start, *composed, *task.slots)
+    plan = Plan(
+        training,
+        task.batch_size,
+        loss,
+        lambda epoch: context.generator(*key, EPOCHS, epoch),
+        task.parents,
+        validation,
+        checkpoint,
+        context.progress,
+        task.stage if number is None else f"search {number + 1} of {training.tune}",
+    )
+    return train(rows, task.slots, model, plan)
+
+
 def _search(
     task: Task, context: FitContext, rows: TrainingRows, validation: TrainingRows
 ) -> tuple[Loss, Training, list[dict[str, float]]]:
     """Return the best loss and training of a random search (section 4.2, setting I)."""
     table: list[dict[str, float]] = []
-    start = task.start(rows, context.generator(*task.key, START))
-    store = _checkpoint(task, task.training, context, "search", start)
-    done = None if store is None else store.load()
+    judge = validation if task.training.early_stopping is not None else None
     for number in range(task.training.tune):
         loss, training = _draw(context.generator(*task.key, SEARCH, number), task.training)
-        if done is not None and number < done["scores"].shape[0]:
-            error, log_loss = done["scores"][number].tolist()
-        else:
-            key = (*task.key, SEARCH, number)
-            plan = Plan(
-                training,
-                task.batch_size,
-                loss,
-                lambda epoch, key=key: context.generator(*key, EPOCHS, epoch),  # type: ignore[misc]
-                task.parents,
-                validation if training.early_stopping is not None else None,
-                progress=context.progress,
-                stage=f"search {number + 1} of {training.tune}",
-            )
-            run = train(rows, task.slots, start.copy(), plan)
-            chosen = most_probable(run.result, task.slots, task.parents)
-            error, log_loss = scores(run.result, task.slots, validation, chosen)
+        found = _train(task, context, rows, judge, loss, training, number).result
+        chosen = most_probable(found, task.slots, task.parents)
+        error, log_loss = scores(found, task.slots, validation, chosen)
         table.append(
             asdict(loss)
             | {"learning_rate": training.learning_rate, "dropout": training.dropout}
             | {"validation_error": error, "validation_log_loss": log_loss}
         )
-        if store is not None:
-            kept = [[row["validation_error"], row["validation_log_loss"]] for row in table]
-            store.save({"scores": np.array(kept)})
     best = min(table, key=lambda row: (row["validation_error"], row["validation_log_loss"]))
     loss = HybridMargin(best["lambda_"], best["gamma"], best["eta"])
     return loss, _changed(task.training, best["learning_rate"], best["dropout"]), table
@@ -160,37 +158,21 @@ def _changed(training: Training, rate: float, dropout: float) -> Training:
     return clone(training).set_params(learning_rate=rate, dropout=dropout)
 
 
-def _checkpoint(
-    task: Task, training: Training, context: FitContext, kind: str, start: Model, **more: object
-) -> Checkpoint | None:
-    if training.checkpoint is None and context.checkpoint is None:
-        return None
-    options = {k: v for k, v in training.get_params(deep=False).items() if k not in STORING}
-    parents = None
-    if task.parents is not None:
-        kept = task.parents
-        parents = (type(kept.sampler).__name__, kept.learning_rate, kept.temperature)
-    facts: dict[str, object] = {
-        "kind": kind,
+def _settings(task: Task, training: Training, loss: Loss, context: FitContext) -> dict[str, object]:
+    """Return what a run is made of besides its rows."""
+    parents = task.parents and (
+        type(task.parents.sampler).__name__,
+        task.parents.learning_rate,
+        task.parents.temperature,
+    )
+    return training.get_params(deep=False) | {
         "stage": task.stage,
         "entropy": context.seed.entropy,
         "spawn_key": context.seed.spawn_key,
         "batch_size": task.batch_size,
         "parents": parents,
-        **more,
+        "loss": _name(loss),
     }
-    rows = task.rows
-    composed = () if rows.composed is None else rows.composed
-    data = (rows.contexts, rows.children, rows.labels, rows.weights, *composed)
-    digest = fingerprint(options | facts, *data, *task.slots, start.theta)
-    if training.checkpoint is None:
-        assert context.checkpoint is not None
-        path = context.checkpoint / f"training-{digest[:16]}.npz"
-    else:
-        path = Path(training.checkpoint)
-        if kind != "training":
-            path = path.with_name(f"{path.name}.{kind}")
-    return Checkpoint(path, training.checkpoint_every, digest)
 
 
 def _name(loss: Loss) -> str:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.codes import Codes
+from tanager.codes import Chunk
 from tanager.errors import MemoryBoundError
 from tanager.numerics import Floats, Ints, log_softmax
 
@@ -110,6 +111,28 @@ class Slots(NamedTuple):
             np.array([len(slots) for slots in columns], np.int64),
         )
 
+    @classmethod
+    def of_families(
+        cls,
+        parents: Sequence[Sequence[tuple[int, ...]]],
+        arities: Ints,
+        n_classes: int,
+        names: Sequence[str],
+    ) -> tuple[Slots, Composed | None]:
+        """Lay out one table for each of a feature's families, and the columns these read."""
+        n, several = len(parents), sorted({p for slots in parents for p in slots if len(p) > 1})
+        column: dict[tuple[int, ...], int] = {(): NO_PARENT}
+        column |= {(j,): j for j in range(n)}
+        column |= {clique: n + at for at, clique in enumerate(several)}
+        slots = cls.build(
+            [[column[p] for p in slots] for slots in parents],
+            [[prod(int(arities[j]) for j in p) for p in slots] for slots in parents],
+            arities,
+            n_classes,
+            names,
+        )
+        return slots, Composed.build(several, arities) if several else None
+
     def workspace(self, n_classes: int) -> tuple[Floats, NDArray[np.bool_]]:
         """Return what a step on any table needs besides: zeros before and after it."""
         contexts = self.n_contexts.max(axis=1, initial=1)
@@ -132,14 +155,17 @@ def _starts(sizes: Ints) -> Ints:
 class TrainingRows(NamedTuple):
     """Rows for training, row by row, so that a shuffled batch is a few cache lines a row."""
 
-    # (n_rows, n_columns); what slots read; a value at or past the slot's `n_contexts` is unknown
-    contexts: NDArray[np.integer]
-    # (n_rows, n_features); the features' codes; may be the same array
-    children: NDArray[np.integer]
+    codes: NDArray[np.integer]  # (n_rows, n_features); at or past the feature's arity: unknown
     labels: Ints
     weights: Floats | None
-    # further columns that slots read, numbered after those of `contexts`
+    # further columns that slots read, numbered after the features
     composed: Composed | None = None
+
+    @classmethod
+    def of(cls, chunk: Chunk, features: Sequence[int], composed: Composed | None) -> TrainingRows:
+        """Return rows of some features."""
+        codes: NDArray[np.integer] = np.ascontiguousarray(chunk.codes[list(features)].T)
+        return cls(codes, chunk.labels.astype(np.int64), chunk.weights, composed)
 
     @property
     def n_rows(self) -> int:
@@ -148,31 +174,27 @@ class TrainingRows(NamedTuple):
 
     def take(self, rows: Ints) -> TrainingRows:
         """Return a copy of some rows."""
-        contexts = self.contexts[rows]
-        children = contexts if self.children is self.contexts else self.children[rows]
         weights = None if self.weights is None else self.weights[rows]
-        return TrainingRows(contexts, children, self.labels[rows], weights, self.composed)
+        return TrainingRows(self.codes[rows], self.labels[rows], weights, self.composed)
 
     def columns(self, wanted: Ints | None = None) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """Return contexts and children by column, of the composed ones those `wanted`."""
-        contexts = np.ascontiguousarray(self.contexts.T, np.int32)
-        shared = self.children is self.contexts
-        children = contexts if shared else np.ascontiguousarray(self.children.T, np.int32)
+        children = np.ascontiguousarray(self.codes.T, np.int32)
         if self.composed is None:
-            return contexts, children
-        n = contexts.shape[0]
+            return children, children
+        n = children.shape[0]
         every = np.zeros((n + self.composed.members.shape[0], self.n_rows), np.int32)
-        every[:n] = contexts
+        every[:n] = children
         some = np.arange(n, every.shape[0]) if wanted is None else np.unique(wanted[wanted >= n])
-        every[some] = self.composed.of(contexts, some - n)
+        every[some] = self.composed.of(children, some - n)
         return every, children
 
     def context(self, column: int) -> NDArray[np.integer]:
         """Return one column of contexts, shape (n_rows,)."""
-        n = self.contexts.shape[1]
+        n = self.codes.shape[1]
         if self.composed is None or column < n:
-            return self.contexts[:, column]
-        return self.composed.of(self.contexts.T, np.array([column - n]))[0]
+            return self.codes[:, column]
+        return self.composed.of(self.codes.T, np.array([column - n]))[0]
 
 
 @dataclass
@@ -274,14 +296,3 @@ def log_joint(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> F
     layout = (slots.column, slots.n_contexts, slots.cell, slots.arity)
     native.add_slot_terms(*layout, contexts, children, chosen, model.theta, out)
     return out
-
-
-def coded_rows(
-    codes: Codes,
-    labels: NDArray[np.integer],
-    weights: Floats | None,
-    composed: Composed | None = None,
-) -> TrainingRows:
-    """Return rows whose contexts are the features' codes themselves, and those composed of them."""
-    rows: NDArray[np.integer] = np.ascontiguousarray(codes.T)
-    return TrainingRows(rows, rows, labels.astype(np.int64), weights, composed)

@@ -14,6 +14,7 @@ from tanager.errors import ConfigurationError, TanagerError
 from tanager.losses import Loss, RowLoss
 from tanager.numerics import Floats, Ints, log_softmax, log_sum_exp
 from tanager.progress import Progress
+from tanager.training import checkpoint as checkpoints
 from tanager.training.checkpoint import Checkpoint
 from tanager.training.model import Model, Slots, TrainingRows, log_joint
 from tanager.training.options import Training
@@ -162,7 +163,7 @@ def train(rows: TrainingRows, slots: Slots, model: Model, plan: Plan) -> Run:
         over = run.epoch == epochs or run.stopped
         if over and plan.validation is None and run.n_summed:
             run.best, run.best_epoch = run.averaged(slots), run.epoch - 1
-        if plan.checkpoint is not None and (over or run.epoch % plan.checkpoint.every == 0):
+        if plan.checkpoint is not None and (over or run.epoch % checkpoints.EVERY == 0):
             _save(run, plan.checkpoint)
     plan.progress.finish()
     return run

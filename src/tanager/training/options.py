@@ -1,9 +1,8 @@
-"""How gradient training goes: length, speed, held-out rows, checkpoints."""
+"""How gradient training goes: length, speed, held-out rows."""
 
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from os import PathLike
 from typing import Any, Self
 
 from tanager.estimator import Estimator
@@ -51,10 +50,6 @@ class Training(Estimator):
         Random configurations of the hybrid loss (`lambda_`, `gamma`, `eta`),
         `learning_rate` and `dropout` to try on held-out rows first, each at the
         price of a training.
-    checkpoint : path or None
-        File from which a killed run is resumed, to the same result bit for bit.
-    checkpoint_every : int, default=10
-        Epochs between two writes of it.
 
     Notes
     -----
@@ -82,13 +77,10 @@ class Training(Estimator):
     early_stopping: int | None = None
     validation_fraction: float = 0.1
     tune: int = 0
-    checkpoint: str | PathLike[str] | None = None
-    checkpoint_every: int = 10
 
     def check(self) -> None:
         """Raise a ConfigurationError for what is not allowed."""
-        for name in ("epochs", "checkpoint_every"):
-            self._allow(name, getattr(self, name) >= 1, "a whole number from 1 on")
+        self._allow("epochs", self.epochs >= 1, "a whole number from 1 on")
         for name in ("batch_size", "early_stopping"):
             given = getattr(self, name)
             self._allow(name, given is None or given >= 1, "None, or a whole number from 1 on")

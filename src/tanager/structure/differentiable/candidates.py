@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from math import isqrt, prod
+from math import isqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +14,7 @@ from tanager.codes import Domain
 from tanager.errors import ConfigurationError
 from tanager.structure.constraints import Limits
 from tanager.structure.differentiable.sampling import KTreeSampler
-from tanager.training.model import NO_PARENT, Composed, Slots
+from tanager.training.model import Composed, Slots
 
 Candidates = str | Mapping[str, Sequence[str]]
 
@@ -242,19 +242,8 @@ def families_of(
         most, required = int(limits.most[feature]), set(limits.required[feature])
         found = _cliques(mine, candidates, min(max_parents, most))
         parents.append([family for family in found if required <= set(family)])
-    several = sorted({p for slots in parents for p in slots if len(p) > 1})
-    n, arities = len(candidates), domain.arities
-    column: dict[Parents, int] = {(): NO_PARENT}
-    column |= {(j,): j for j in range(n)}
-    column |= {clique: n + at for at, clique in enumerate(several)}
-    slots = Slots.build(
-        [[column[p] for p in slots] for slots in parents],
-        [[prod(int(arities[j]) for j in p) for p in slots] for slots in parents],
-        arities,
-        domain.n_classes,
-        domain.names,
-    )
-    return CandidateFamilies(slots, parents, Composed.build(several, arities) if several else None)
+    slots, composed = Slots.of_families(parents, domain.arities, domain.n_classes, domain.names)
+    return CandidateFamilies(slots, parents, composed)
 
 
 def _cliques(

@@ -24,7 +24,7 @@ from tanager.structure.learner import FitPlan, JointLearner
 from tanager.structure.structure import Structure
 from tanager.training import Training
 from tanager.training.fitting import Task, fit
-from tanager.training.model import NO_PARENT, JointTables, Model, Slots, TrainingRows, coded_rows
+from tanager.training.model import NO_PARENT, JointTables, Model, Slots, TrainingRows
 from tanager.training.optimiser import ParentSearch, Sampler, most_probable
 from tanager.training.options import Trained
 
@@ -51,7 +51,7 @@ def _generative_start(
     happened to be drawn most would be ahead of the rest.
     """
     model = Model.start(slots, n_classes, rng)
-    children = np.ascontiguousarray(rows.children.T)
+    children = np.ascontiguousarray(rows.codes.T)
     labels, weights = rows.labels, rows.weights
     classes = np.bincount(labels, weights, minlength=n_classes) + PRIOR_ROWS / n_classes
     model.prior[:] = np.log(classes / classes.sum())
@@ -131,7 +131,7 @@ class Differentiable(Trained, JointLearner):
     temperature : (float, float), default=(10, 0.1)
         Of the softmax, in the first and the last epoch; geometric between.
     training : Training or None, default=None
-        Epochs, learning rate, held-out rows, checkpoints; None is
+        Epochs, learning rate, held-out rows; None is
         `tanager.training.Training` with its defaults.
 
     Notes
@@ -193,7 +193,7 @@ class Differentiable(Trained, JointLearner):
         temperature = (self.temperature[0], self.temperature[1])
         chunk = counts.rows.gather()
         task = Task(
-            coded_rows(chunk.codes, chunk.labels, chunk.weights, families.composed),
+            TrainingRows.of(chunk, range(domain.n_features), families.composed),
             slots,
             lambda rows, rng: STARTS[self.init](slots, rows, domain.n_classes, rng),
             self.loss,
