@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.loglinear.cells import Terms
-from tanager.loglinear.optimiser import Curvature, Descent, minimise
+from tanager.loglinear.optimiser import Curvature, minimise
 from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats
-from tanager.progress import Progress
 from tanager.threads import one_blas_thread
 
 LEAST_SHARE = 1e-9  # of a class without rows
@@ -78,7 +77,6 @@ class Objective:
     frozen: shape (n_free,); parameters that keep their first value.
 
     passes: evaluations so far.
-    latest: the last loss, without the penalty.
     """
 
     def __init__(
@@ -94,7 +92,6 @@ class Objective:
         self._scale = scale
         self._frozen = frozen
         self.passes = 0
-        self.latest = np.nan
 
     def __call__(self, free: Floats) -> tuple[float, Floats]:
         """Return value and gradient."""
@@ -104,7 +101,6 @@ class Objective:
         else:
             value, gradient = self._loss(free * self._scale)
             gradient *= self._scale
-        self.latest = value
         if self._penalty is not None:
             extra, pull = self._penalty.value(free)
             value += extra
@@ -291,61 +287,3 @@ def _curvature(terms: Terms, class_shares: Floats) -> Floats:
     spread = class_shares * (1.0 - class_shares) + 0.01
     columns = spread[1:2] if terms.n_columns == 1 else spread
     return 0.5 * terms.parameter_mass()[:, None] * columns
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Where the optimiser stopped, and how it got there: before the first and after each step."""
-
-    free: Floats  # (n_free,)
-    value: Floats  # (n_iterations + 1,): the objective
-    loss: Floats  # (n_iterations + 1,): its part without the penalty
-    gradient_norm: Floats  # (n_iterations + 1,): the largest absolute component
-    passes: int  # evaluations of the objective, each one pass over the rows
-    converged: bool
-    reason: str
-
-    def record(self) -> dict[str, Any]:
-        """Return all but the parameters, as plain data."""
-        return {
-            "objective": self.value.tolist(),
-            "loss": self.loss.tolist(),
-            "gradient_norm": self.gradient_norm.tolist(),
-            "iterations": len(self.value) - 1,
-            "passes": self.passes,
-            "converged": self.converged,
-            "reason": self.reason,
-        }
-
-
-class Traced:
-    """An objective that remembers the points which the optimiser accepts."""
-
-    def __init__(self, objective: Objective, progress: Progress) -> None:
-        self._objective = objective
-        self._progress = progress
-        self._tried: list[tuple[float, float, float]] = []
-        self._history: list[tuple[float, float, float]] = []
-        progress.start("parameters", None, unit="iterations")
-
-    def __call__(self, free: Floats) -> tuple[float, Floats]:
-        """Return value and gradient."""
-        value, gradient = self._objective(free)
-        norm = float(np.abs(gradient).max(initial=0.0))
-        self._tried.append((value, self._objective.latest, norm))
-        if not self._history:
-            self._history.append(self._tried[0])
-        return value, gradient
-
-    def accept(self, value: float) -> None:
-        """Note an iteration's end: at the last of the points tried that has its value."""
-        self._history.append(next(point for point in reversed(self._tried) if point[0] == value))
-        self._tried.clear()
-        self._progress.advance(1, objective=value)
-
-    def solution(self, found: Descent) -> Solution:
-        """Return where the optimiser stopped, with its history."""
-        self._progress.finish()
-        values, losses, norms = np.array(self._history).T
-        passes = self._objective.passes
-        return Solution(found.at, values, losses, norms, passes, found.converged, found.reason)

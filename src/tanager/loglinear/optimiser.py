@@ -19,6 +19,7 @@ from tanager import native
 from tanager.numerics import Floats
 
 Function = Callable[[Floats], tuple[float, Floats]]  # from a vector to value and gradient
+Report = Callable[[Floats, float, Floats], None]  # told a vector, its value and gradient
 Bounds = tuple[Floats, Floats]  # least and greatest values, each (n,)
 
 METHODS = ("lbfgs", "cg", "gradient", "sgd")
@@ -66,7 +67,7 @@ def minimise(
     bounds: Bounds | None = None,
     sharp: float | None = None,
     batches: Sequence[Function] = (),
-    report: Callable[[float], None] = lambda _: None,
+    report: Report = lambda *_: None,
 ) -> Descent:
     """Minimise a function of a vector, (n,).
 
@@ -77,11 +78,11 @@ def minimise(
     first_step, curvature: with "lbfgs": the length of the first step, in units of the gradient
         (None: of length one); or what is known of the second derivatives,
         with which the first step is as good as the last of a descent.
-    bounds: with "lbfgs": least and greatest values, which hold for `start`, too.
+    bounds: with "lbfgs": least and greatest values.
     sharp: with "lbfgs": the share of the slope that a step may leave at its end, else it's made
         longer; None for any. Scaled parameters don't need it.
     batches: with "sgd": the objective's parts, which sum to it; an iteration goes through all.
-    report: told the value after each iteration.
+    report: told where it starts, and where each iteration ends.
 
     Steps are shortened by a parabola where the value does not fall as promised. Within bounds,
     parameters at a bound that the next step would cross rest, and steps are bent back to the
@@ -96,7 +97,7 @@ def minimise(
     """
     if method == "sgd":
         return _follow_batches(objective, batches, start, max_iter, tol, report)
-    at = start
+    at = start if bounds is None else np.clip(start, *bounds)
     value, gradient = objective(at)
     rule: _Memory | _Conjugate | _Steepest
     if method == "lbfgs":
@@ -106,6 +107,7 @@ def minimise(
         sharp = rule.sharp
     del curvature  # large, and copied
     evaluations = 1
+    report(at, value, gradient)
 
     def stopped(iterations: int, converged: bool, reason: str) -> Descent:
         known = rule.curvature() if isinstance(rule, _Memory) else None
@@ -149,7 +151,7 @@ def minimise(
         rule.add(there - at, new_gradient - gradient, length)
         gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
         at, value, gradient = there, new_value, new_gradient
-        report(value)
+        report(at, value, gradient)
         # A short step may gain little where the gradient still promises more.
         if gained <= tol * size and is_small(rule.promise(at, gradient)):
             return stopped(iteration + 1, True, SMALL)
@@ -340,7 +342,7 @@ def _follow_batches(
     start: Floats,
     max_iter: int,
     tol: float,
-    report: Callable[[float], None],
+    report: Report,
 ) -> Descent:
     """Step along the gradient of one batch after the other, at a rate that suits whole rounds.
 
@@ -351,12 +353,13 @@ def _follow_batches(
     at, (value, gradient) = start, objective(start)
     rate, rounds = 1.0 / max(float(np.abs(gradient).max(initial=0.0)), 1.0), 0
     growth, n_small = 1.2, 0
+    report(at, value, gradient)
     for iteration in range(max_iter):
         for _ in range(MOST_TRIES):
             there, rounds = at.copy(), rounds + 1
             for part in batches:
                 there -= rate * part(there)[1]
-            new_value, _ = objective(there)
+            new_value, gradient = objective(there)
             if new_value < value:
                 break
             rate, growth = 0.5 * rate, 1.0
@@ -364,7 +367,7 @@ def _follow_batches(
             return Descent(at, value, iteration, rounds, True, NONE_BETTER)
         gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
         at, value = there, new_value
-        report(value)
+        report(at, value, gradient)
         rate *= growth
         if gained > tol * size:
             n_small = 0

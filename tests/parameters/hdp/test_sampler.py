@@ -15,18 +15,16 @@ from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import HDP
 from tanager.parameters.hdp.fixed_point import Prior, spell_unseen, tie
 from tanager.parameters.hdp.sampler import (
-    DISCOUNTS,
     Budget,
     Pace,
     Seating,
     _Chain,
-    _Model,
+    _Kernel,
     _start,
-    log_likelihood,
     sample,
 )
 from tests.oracles.hdp import group_by
-from tests.oracles.hdp_exact import log_weight, posterior_means, posterior_sums
+from tests.oracles.hdp_exact import posterior_means, posterior_sums
 from tests.oracles.kernels.gibbs import log_gamma_variate, normal, uniform
 from tests.parameters.hdp.trees import dense_counts, dense_log_prob, random_tree
 
@@ -36,12 +34,12 @@ EVERY_SWEEP = Pace(1)
 def batch_means(tree, prior, tying, n_batches=60, length=1000, seed=0, pace=EVERY_SWEEP):
     """Return the mean of every cell's probability and its standard error, by batches."""
     flat = tie(tree, tying)
-    generator, model = np.random.default_rng(seed), _Model(tree, flat, prior)
+    generator, run = np.random.default_rng(seed), _Kernel(tree, flat, prior)
     chain = _start(tree, flat, prior, Budget(1.0, 1, 1, 1), generator)[0]
     batches = []
     for _ in range(n_batches):
         total, escape = np.zeros(flat.cell_count.shape[0]), np.zeros(1)
-        model.run(chain, length, pace, total, escape)
+        run(chain, length, pace, total, escape)
         batches.append(total / length)
     batches = np.array(batches[2:])
     return flat, batches.mean(0), batches.std(0, ddof=1) / np.sqrt(len(batches))
@@ -161,42 +159,6 @@ def test_the_paper_s_improper_prior_is_allowed():
         np.testing.assert_allclose(found.sum(-1), 1.0, rtol=1e-6)
 
 
-def test_the_discount_s_likelihood_is_that_of_the_tables():
-    rng = np.random.default_rng(5)
-    tree = random_tree(2, (2, 3, 4), rows=60)
-    flat = tie(tree, "level")
-    prior = Prior(2.0, 1.0, 1.5)
-    chain = _start(tree, flat, prior, Budget(1.0, 1, 1, 1), rng)[0]
-    n, t = {}, {}
-    for node, context in enumerate(contexts_of(tree)):
-        cells = slice(flat.node_start[node], flat.node_start[node + 1])
-        n[context] = chain.state.counts[cells].tolist()
-        if context:
-            t[context] = chain.state.tables[cells].tolist()
-    oracle = [
-        log_weight(n, t, lambda u: chain.alpha[len(u) - 1], 1.5, 4, d) for d in DISCOUNTS[:12]
-    ]
-    found = [log_likelihood(flat, chain.state, chain.alpha, d, 64) for d in DISCOUNTS[:12]]
-    np.testing.assert_allclose(np.diff(found), np.diff(oracle), rtol=1e-8)
-
-
-def test_a_sampled_discount_equals_exact_enumeration():
-    prior = Prior(2.0, 1.0, 1.5, discount=None)
-    coarse = np.exp(np.linspace(np.log(5e-3), np.log(25.0), 15))
-    parts = [exact_means(ONE_LEVEL, prior, discount=d, grid=coarse) for d in DISCOUNTS]
-    share = np.exp([log for log, _ in parts] - max(log for log, _ in parts))
-    share /= share.sum()
-    tree = spell_unseen(tree_from_dense(ONE_LEVEL))
-    # One block of sweeps a draw of the discount: short blocks, many draws.
-    budget = Budget(1e-9, 30_000, 100, 2, Pace(1))
-    estimate = sample(tree, tie(tree, "level"), prior, budget, np.random.default_rng(0))
-    found = np.exp(estimate.log_prob).reshape(-1, 3)
-    for node, context in enumerate(contexts_of(tree)):
-        expected = sum(w * means[context] for w, (_, means) in zip(share, parts, strict=True))
-        np.testing.assert_allclose(found[node], expected, atol=4e-3)
-    assert abs(estimate.info["discount"] - share @ DISCOUNTS) < 0.04
-
-
 @pytest.mark.parametrize("times", [1, 20], ids=["few nodes, one by one", "many nodes, together"])
 def test_concentrations_equal_numeric_integration(times):
     counts, tables = np.array([5, 60, 3, 700]), np.array([3, 9, 1, 14])
@@ -219,9 +181,9 @@ def test_concentrations_equal_numeric_integration(times):
     expected = (grid * density).sum() / density.sum()
     random = np.random.default_rng(1).integers(0, 2**64, 4, np.uint64)
     chain, draws = _Chain(np.array([3.0]), state, random, np.zeros(1, np.int64)), []
-    model = _Model(tree, flat, Prior(shape=2.0, rate=0.5, root_concentration=1.0))
+    run = _Kernel(tree, flat, Prior(shape=2.0, rate=0.5, root_concentration=1.0))
     for _ in range(40_000):
-        model.run(chain, 1, Pace(thinning=2), np.zeros(2 * len(counts)), np.zeros(1))
+        run(chain, 1, Pace(thinning=2), np.zeros(2 * len(counts)), np.zeros(1))
         draws.append(chain.alpha[0])
     batches = np.array(draws).reshape(50, -1).mean(1)
     assert abs(batches.mean() - expected) < 4 * batches.std(ddof=1) / np.sqrt(50)

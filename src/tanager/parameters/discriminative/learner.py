@@ -163,12 +163,11 @@ class Discriminative(ParameterLearner):
     ) -> tuple[Tables, Floats]:
         """Optimise, and return tables of the best scores, and the free parameters."""
         form, tables = problem.final()
-        solution = problem.solve(form, tables, strengths, progress=context.progress)
-        record = context.record("parameters")
-        record.update(solution.record())
-        record.update(strengths._asdict(), n_parameters=form.n_free)
-        scores = problem.form(problem.all_rows).expand(solution.free)[0]
-        return self._fill(problem, scores), solution.free
+        free, told = problem.solve(form, tables, strengths, progress=context.progress)
+        told |= strengths._asdict() | {"n_parameters": form.n_free}
+        context.record("parameters").update(told)
+        scores = problem.form(problem.all_rows).expand(free)[0]
+        return self._fill(problem, scores), free
 
     def _fill(self, problem: Problem, scores: Floats) -> Tables:
         """Turn scores (n_cells, n_classes) into tables that answer every context."""
@@ -233,9 +232,8 @@ def _choose_strengths(problem: Problem) -> Strengths:
         total = 0.0
         for at, (form, train, score) in enumerate(parts):
             # Each fit starts from the last one of its fold.
-            solution = problem.solve(form, train, strengths, start=free[at], rough=True)
-            free[at] = solution.free
-            total += problem.objective(form, score, None)(solution.free)[0]
+            free[at], _ = problem.solve(form, train, strengths, start=free[at], rough=True)
+            total += problem.objective(form, score, None)(free[at])[0]
         return total
 
     for name in ("correction", "l2"):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
 from tanager.loglinear.forms import Direct, Extended, Form, SmoothBlock, Weighted, form_loss
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
-from tanager.loglinear.objective import Objective, Penalty, Solution, Traced
+from tanager.loglinear.objective import Objective, Penalty
 from tanager.loglinear.optimiser import minimise
 from tanager.loglinear.rows import LocatedTable
 from tanager.loglinear.steps import fill_order
@@ -253,12 +253,25 @@ class Problem:
         start: Floats | None = None,
         progress: Progress | None = None,
         rough: bool = False,
-    ) -> Solution:
-        """Minimise the penalised objective; roughly, where only held-out loss is wanted."""
+    ) -> tuple[Floats, dict[str, Any]]:
+        """Return the free parameters of least penalised loss, and a record of the descent.
+
+        It has the objective, its part without the penalty and the largest absolute slope,
+        before the first and after each step. Roughly, where only held-out loss is wanted.
+        """
         max_iter, tol = self.options.max_iter, self.options.tol
         if rough:
             max_iter, tol = min(max_iter, ROUGH_ITERATIONS), max(tol, ROUGH_TOL)
-        objective = Traced(self.objective(form, tables, strengths), progress or Progress())
+        progress, objective = progress or Progress(), self.objective(form, tables, strengths)
+        penalty, history = self.penalty(form, strengths), []
+
+        def note(free: Floats, value: float, gradient: Floats) -> None:
+            added = 0.0 if penalty is None else penalty.value(free)[0]
+            history.append((value, value - added, float(np.abs(gradient).max(initial=0.0))))
+            if len(history) > 1:
+                progress.advance(1, objective=value)
+
+        progress.start("parameters", None, unit="iterations")
         found = minimise(
             objective,
             self.start(form) if start is None else start,
@@ -271,8 +284,9 @@ class Problem:
                 self.objective(form, tables, strengths, batch)
                 for batch in range(self.n_batches if self.n_batches > 1 else 0)
             ],
-            report=objective.accept,
+            report=note,
         )
+        progress.finish()
         if not (found.converged or rough):
             from sklearn.exceptions import ConvergenceWarning
 
@@ -282,7 +296,16 @@ class Problem:
                 ConvergenceWarning,
                 stacklevel=2,
             )
-        return objective.solution(found)
+        values, losses, norms = (list(column) for column in zip(*history, strict=True))
+        return found.at, {
+            "objective": values,
+            "loss": losses,
+            "gradient_norm": norms,
+            "iterations": len(values) - 1,
+            "passes": objective.passes,
+            "converged": found.converged,
+            "reason": found.reason,
+        }
 
     def penalty(self, form: Form, strengths: Strengths) -> Penalty | None:
         """Return the prior on a form's free parameters; None where there is none."""

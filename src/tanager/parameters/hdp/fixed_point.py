@@ -39,8 +39,7 @@ class Prior(NamedTuple):
     rate: float
     root_concentration: float
     class_rate: float | None = None  # for the class level's concentration; None: as the others
-    # Of a Pitman-Yor process; zero is the Dirichlet process, None is drawn with the tables.
-    discount: float | None = 0.0
+    discount: float = 0.0  # of a Pitman-Yor process; zero is the Dirichlet process
     # Share of the root's Dirichlet in the sampler's weights: one marginalises it as
     # the paper writes; the authors' program has zero (one table per value at the root).
     root_share: float = 1.0
@@ -149,17 +148,6 @@ class Ratios(NamedTuple):
     discount: float
     near: Floats  # (<= DENSE + 1, NEAR): the first columns again, read most, in little cache
     growth: Floats  # likewise: S(n + 1, t) / S(n, t) = n - t d + 1 / V(n, t - 1)
-
-    def row(self, n: int) -> Floats:
-        """Return V(n, t) for all t, shape (n_columns,); zero where t >= n."""
-        if n <= self.dense:
-            return self.rows[n]
-        place = np.log(float(n))
-        at = min(max(int(np.searchsorted(self.log_count, place)), 1), len(self.log_count) - 1)
-        low = self.log_count[at - 1]
-        share = (place - low) / (self.log_count[at] - low)
-        below, above = self.rows[self.dense + at - 1 : self.dense + at + 1]
-        return np.asarray((1.0 - share) * below + share * above)
 
 
 @lru_cache(maxsize=24)

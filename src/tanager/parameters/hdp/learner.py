@@ -82,12 +82,11 @@ class HDP(CountLearner):
     window : int
         'gibbs' only: among how many neighbouring numbers of tables a cell chooses
         in one sweep.
-    discount : float, "counted" or "sampled"
+    discount : float or "counted"
         Of a Pitman-Yor process, from 0 (the Dirichlet process) to less than 1.
         For features with dozens of values or more, most of them rare. "counted"
         ('fixed-point' only) takes one for each level from the numbers of cells
-        seen once and twice; "sampled" ('gibbs' only) draws one with the tables,
-        from 0, 0.05, ..., 0.95. With a discount the fixed point costs 20 to 150
+        seen once and twice. With a discount the fixed point costs 20 to 150
         times more, about as much as the sampler with the same discount.
 
     Notes
@@ -170,16 +169,17 @@ class HDP(CountLearner):
         self, tree: ContextTree, generator: np.random.Generator
     ) -> tuple[Estimate, FamilyTable]:
         """Estimate one family; also return what was found on the way."""
-        discount = None if isinstance(self.discount, str) else self.discount
-        prior = Prior(self.shape, self.rate, self.root_concentration, self.class_rate, discount)
+        fixed = 0.0 if isinstance(self.discount, str) else self.discount
+        prior = Prior(self.shape, self.rate, self.root_concentration, self.class_rate, fixed)
         tolerance = TOLERANCE[self.inference] if self.tolerance is None else self.tolerance
         if self.inference == "fixed-point":
             flat, most = tie(tree, self.tying), self.max_sweeps
             if self.discount == 0:
                 estimate = fixed_point.solve(tree, flat, prior, tolerance, most)
             else:
-                levels = np.full(tree.depth + 1, prior.discount)
-                discounts = count_discounts(tree, flat) if discount is None else levels
+                counted = self.discount == "counted"
+                levels = np.full(tree.depth + 1, fixed)
+                discounts = count_discounts(tree, flat) if counted else levels
                 estimate = solve_discounted(tree, flat, prior, discounts, tolerance, most)
             return estimate, estimate.table(tree).compact()
         spelled = tree.n_nodes * int(tree.node_start[1]) <= MAX_SPELLED
@@ -223,10 +223,10 @@ class HDP(CountLearner):
         self._allow(
             "start", fitting, "'fixed-point', since a prior with shape or rate 0 has no mean"
         )
-        own = {"fixed-point": "counted", "gibbs": "sampled"}[self.inference]
         number = isinstance(self.discount, Real) and 0 <= self.discount < 1
-        allowed = f"a number from 0 to below 1, or {own!r} with inference={self.inference!r}"
-        self._allow("discount", number or self.discount == own, allowed)
+        counted = self.discount == "counted" and self.inference == "fixed-point"
+        allowed = "a number from 0 to below 1, or 'counted' with inference='fixed-point'"
+        self._allow("discount", number or counted, allowed)
 
 
 def _estimate_at(

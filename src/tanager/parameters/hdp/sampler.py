@@ -16,7 +16,6 @@ from tanager.parameters.hdp.fixed_point import (
     MAX_TABLES,
     Estimate,
     Prior,
-    Ratios,
     TiedTree,
     stirling_ratios,
 )
@@ -26,8 +25,6 @@ BLOCKS = 100  # batch means of a budget that is used up; longer ones have longer
 LEAST_BLOCKS = 5  # a variance of fewer batch means says nothing
 SPREAD = 2.0  # factor by which the chains' first concentrations differ
 WINDOW = 8  # table counts among which a cell chooses in one sweep
-DISCOUNTS = tuple(round(0.05 * i, 2) for i in range(20))  # their prior is uniform
-STEPS = 4  # to a neighbour of the grid, in one draw
 
 
 class Pace(NamedTuple):
@@ -78,78 +75,49 @@ def sample(
     if flat.cell_count.shape[0] == 0:
         return fixed_point.solve(tree, flat, prior, budget.tolerance, 1)
     chains = _start(tree, flat, prior, budget, generator)
-    models = [_Model(tree, flat, prior) for _ in chains]
+    run = _Kernel(tree, flat, prior)
     nowhere, nothing = np.zeros(flat.cell_count.shape[0]), np.zeros(1)
     never = budget.pace._replace(thinning=budget.burn_in + 1)
-    for model, chain in zip(models, chains, strict=True):
-        model.run(chain, budget.burn_in, never, nowhere, nothing)
-        model.move_discount(chain, generator)
+    for chain in chains:
+        run(chain, budget.burn_in, never, nowhere, nothing)
     watch = _Watch(flat, budget.n_chains)
     sweeps = budget.burn_in
     thinning = budget.pace.thinning
     length = BLOCK * thinning
-    if prior.discount is not None:  # one that is free moves between blocks
-        length *= max(1, budget.max_sweeps // (BLOCKS * length))
+    length *= max(1, budget.max_sweeps // (BLOCKS * length))
     while True:
         length = max(min(length, budget.max_sweeps - sweeps), thinning)
-        for at, (model, chain) in enumerate(zip(models, chains, strict=True)):
+        for at, chain in enumerate(chains):
             total, escape = np.zeros_like(nowhere), np.zeros(1)
-            model.run(chain, length, budget.pace, total, escape)
+            run(chain, length, budget.pace, total, escape)
             recorded = length // thinning
             watch.add(at, total / recorded, escape[0] / recorded)
-            model.move_discount(chain, generator)
         sweeps += length
         error = watch.check([chain.alpha for chain in chains])
         converged = error < budget.tolerance and watch.n_blocks >= LEAST_BLOCKS
         if converged or sweeps >= budget.max_sweeps:
             break
-    estimate = watch.estimate(converged=converged, sweeps=sweeps)
-    if prior.discount is None:
-        estimate.info["discount"] = float(np.mean([model.seen for model in models]))
-    return estimate
+    return watch.estimate(converged=converged, sweeps=sweeps)
 
 
-class _Model:
-    """What a chain's kernel reads besides its state; a free discount differs by chain."""
+class _Kernel:
+    """What the chains' kernel reads besides their states."""
 
     def __init__(self, tree: ContextTree, flat: TiedTree, prior: Prior) -> None:
-        self.tree, self.flat, self.prior = tree, flat, prior
-        self.discount = DISCOUNTS[len(DISCOUNTS) // 4] if prior.discount is None else prior.discount
-        self.max_count = _largest_count(flat)
-        self.rates = prior.rates(flat.n_groups, flat.class_group)
-        self.seen: list[float] = []
-
-    @property
-    def ratios(self) -> Ratios:
-        return stirling_ratios(self.max_count, self.discount)
-
-    def run(self, chain: _Chain, n_sweeps: int, pace: Pace, total: Floats, escape: Floats) -> None:
-        """Sweep so often, adding the estimates of every recorded state to total and escape."""
-        flat, prior = self.flat, self.prior
         nodes = (flat.level_node, flat.level_cell, flat.node_start, flat.node_group)
-        above = (flat.node_parent, flat.cell_parent)
+        ratios = stirling_ratios(_largest_count(flat), prior.discount)
         root = (prior.root_concentration, prior.root_share)
-        model = (*nodes, *above, *self.ratios, *root, prior.shape, self.rates, self.tree.arity)
-        moving = (chain.alpha, *chain.state, chain.random, chain.clock)
-        given = (*model, n_sweeps, *pace, *moving, total, escape)
-        native.run_chain(*given)
+        gamma = (prior.shape, prior.rates(flat.n_groups, flat.class_group))
+        above = (flat.node_parent, flat.cell_parent)
+        self._model = (*nodes, *above, *ratios, *root, *gamma, tree.arity)
 
-    def move_discount(self, chain: _Chain, generator: np.random.Generator) -> None:
-        """Draw a free discount: Metropolis steps to neighbours on the grid."""
-        if self.prior.discount is not None:
-            return
-        place, given = DISCOUNTS.index(self.discount), (self.flat, chain.state, chain.alpha)
-        now = log_likelihood(*given, self.discount, self.max_count)
-        for _ in range(STEPS):
-            other = place + (1 if generator.random() < 0.5 else -1)
-            chance = generator.random()
-            if not 0 <= other < len(DISCOUNTS):
-                continue
-            there = log_likelihood(*given, DISCOUNTS[other], self.max_count)
-            if np.log(chance) < there - now:
-                place, now = other, there
-        self.discount = DISCOUNTS[place]
-        self.seen.append(self.discount)
+    def __call__(
+        self, chain: _Chain, n_sweeps: int, pace: Pace, total: Floats, escape: Floats
+    ) -> None:
+        """Sweep so often, adding the estimates of every recorded state to total and escape."""
+        moving = (chain.alpha, *chain.state, chain.random, chain.clock)
+        given = (*self._model, n_sweeps, *pace, *moving, total, escape)
+        native.run_chain(*given)
 
 
 def _start(
@@ -248,41 +216,3 @@ def _largest_count(flat: TiedTree) -> int:
     """Return a power of two no cell below the root can exceed, so that tables are shared."""
     below = flat.cell_count[flat.level_cell[1] :]
     return int(2 ** np.ceil(np.log2(max(below.max(initial=0.0), 64.0))))
-
-
-def log_likelihood(
-    flat: TiedTree, state: Seating, alpha: Floats, discount: float, max_count: int
-) -> float:
-    r"""Return the terms of the tables' probability that depend on the discount.
-
-    .. math:: \sum_u \sum_{i < t_u} \log(\alpha_u + i d) + \sum_c \log S_d(n_c, t_c)
-
-    over the nodes and cells below the root, whose Dirichlet has no discount.
-    """
-    counts, tables, _, node_tables = state
-    below = slice(int(flat.level_cell[1]), None)
-    busy = counts[below] > 1
-    pairs, times = np.unique(
-        np.stack([counts[below][busy], tables[below][busy]]), axis=1, return_counts=True
-    )
-    total = float(times @ _log_stirling(pairs[0], pairs[1], discount, max_count))
-    concentration = alpha[flat.node_group[1:]]
-    if discount == 0.0:
-        return total + float(node_tables[1:] @ np.log(concentration))
-    from scipy.special import gammaln
-
-    # prod_{i<t} (alpha + i d) = d^t Gamma(alpha/d + t) / Gamma(alpha/d)
-    start = concentration / discount
-    rising = gammaln(start + node_tables[1:]) - gammaln(start)
-    return total + float(rising.sum() + node_tables[1:].sum() * np.log(discount))
-
-
-def _log_stirling(counts: Ints, tables: Ints, discount: float, max_count: int) -> Floats:
-    """Return log S_d(n, t), from S_d(n, 1) = Gamma(n - d) / Gamma(1 - d) and the ratios."""
-    from scipy.special import gammaln
-
-    ratios = stirling_ratios(max_count, discount)
-    logs = gammaln(counts - discount) - gammaln(1.0 - discount)
-    for at, (n, t) in enumerate(zip(counts.tolist(), tables.tolist(), strict=True)):
-        logs[at] += np.log(ratios.row(n)[1:t]).cumsum()[-1] if t > 1 else 0.0
-    return np.asarray(logs, np.float64)
