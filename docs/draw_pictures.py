@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from tanager.atomic import write_text
-from tanager.report.style import standalone_svg, to_svg
+from tanager.report.style import picture_svg
 
 DOCS = Path(__file__).parent
 FIRST_LOOK = "examples/models/first_look.py"
@@ -94,9 +94,7 @@ def picture(value: Any, title: str) -> str | None:
     figure = getattr(first, "figure", first)
     if not hasattr(figure, "get_size_inches"):
         return None
-    svg = standalone_svg(to_svg(figure, title=title))
-    width, height = (inches * 96 for inches in figure.get_size_inches())
-    return svg.replace("<svg ", f'<svg width="{width:.0f}" height="{height:.0f}" ', 1)
+    return picture_svg(figure, title=title)
 
 
 def draw_in_gallery(_: Any, block_vars: dict[str, Any], gallery_conf: dict[str, Any]) -> str:

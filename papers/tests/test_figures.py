@@ -10,8 +10,9 @@ from matplotlib.figure import Figure
 
 from tanager.evaluation.metrics import reliability
 from tanager.evaluation.statistics import nemenyi
-from tanager.report.style import INK, to_svg
+from tanager.report.style import INK
 from tanager_papers import plots as figures
+from tanager_papers.plots import to_svg
 
 RNG = np.random.default_rng(0)
 LOSSES = RNG.beta(1, 4, (20, 4))

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from tanager.report.style import INK, to_svg
+from tanager.report.style import INK
 from tanager_papers import Curves, plots
+from tanager_papers.plots import to_svg
 
 CURVES = Curves(np.array([10.0, 100, 1000]), ("a", "b"), np.ones((2, 3)), np.full((2, 3), 0.1))
 LOSSES = np.random.default_rng(0).beta(1, 4, (3, 4))

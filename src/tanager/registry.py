@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
 from typing import Any, Generic, TypeVar
@@ -27,6 +28,7 @@ _OPENING, _CLOSING = "([{", ")]}"
 Learner = TypeVar("Learner")
 
 
+@dataclass(frozen=True, eq=False)
 class Registry(Generic[Learner]):
     """The learners of one package, by name.
 
@@ -40,37 +42,28 @@ class Registry(Generic[Learner]):
     KDB(k=2)
     """
 
-    def __init__(
-        self,
-        package: str,
-        base: str,
-        learners: Mapping[str, str],
-        example: str,
-        group: str,
-        besides: Sequence[str] = (),
-    ) -> None:
-        self._package = package
-        self._base = base
-        self._learners = dict(learners)
-        self._example = example
-        self._group = group
-        self._besides = tuple(besides)
+    package: str
+    base: str
+    learners: Mapping[str, str]
+    example: str
+    group: str
+    besides: Sequence[str] = ()
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the built-in names, sorted."""
-        return iter(sorted(self._learners))
+        return iter(sorted(self.learners))
 
     @property
     def exports(self) -> dict[str, str]:
         """The public classes, and the module that each is in."""
-        homes = (place.split(":") for place in (self._base, *self._learners.values()))
-        return {kind: f"{self._package}.{module}" for module, kind in homes}
+        homes = (place.split(":") for place in (self.base, *self.learners.values()))
+        return {kind: f"{self.package}.{module}" for module, kind in homes}
 
     def resolve(self, given: Any) -> Learner:
         """Return the learner itself, or the one that a text (see `parse_call`) names."""
         if isinstance(given, str):
             return self._build(given)
-        if isinstance(given, self._load(self._base)):
+        if isinstance(given, self._load(self.base)):
             return given
         raise self._unknown(given)
 
@@ -106,36 +99,36 @@ class Registry(Generic[Learner]):
 
     def _find(self, name: str) -> Any | None:
         """Return the class of a learner: ours, or one that an installed package adds."""
-        if name in self._learners:
-            return self._load(self._learners[name])
-        kind, base = load_plugin(self._group, name), self._load(self._base)
+        if name in self.learners:
+            return self._load(self.learners[name])
+        kind, base = load_plugin(self.group, name), self._load(self.base)
         if kind is not None and not (isinstance(kind, type) and issubclass(kind, base)):
             raise ConfigurationError(
-                f"the entry point {name!r} of {self._group} is {kind!r}, not a subclass of "
-                f"{self._package}.{base.__name__}. Correct the package that declares it."
+                f"the entry point {name!r} of {self.group} is {kind!r}, not a subclass of "
+                f"{self.package}.{base.__name__}. Correct the package that declares it."
             )
         return kind
 
     def _load(self, place: str) -> Any:
         module, name = place.split(":")
-        return getattr(import_module(f"{self._package}.{module}"), name)
+        return getattr(import_module(f"{self.package}.{module}"), name)
 
     def _unknown(self, given: Any) -> ConfigurationError:
-        choice = self._package.rpartition(".")[2]
-        if isinstance(given, type) and issubclass(given, self._load(self._base)):
+        choice = self.package.rpartition(".")[2]
+        if isinstance(given, type) and issubclass(given, self._load(self.base)):
             name = given.__name__
             return ConfigurationError(
                 f"{choice}={name} is a class, not a learner. Write {choice}={name}().",
                 parameter=choice,
             )
         text = given if isinstance(given, str) else ""
-        known = [*(name for name in self._besides if name != text), *self]
-        known += [name for name in plugin_names(self._group) if name not in self._learners]
+        known = [*(name for name in self.besides if name != text), *self]
+        known += [name for name in plugin_names(self.group) if name not in self.learners]
         allowed = ", ".join(map(repr, known))
         hint = nearest(text.partition("(")[0], known, 0.6)
         return ConfigurationError(
             f"{choice}={_brief(given)} is not known.{hint} Give one of {allowed}, one with options "
-            f"such as {self._example!r}, or a learner from {self._package}.",
+            f"such as {self.example!r}, or a learner from {self.package}.",
             parameter=choice,
         )
 

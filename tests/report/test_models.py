@@ -22,7 +22,7 @@ from tanager.report import (
     plot_network,
     plot_table,
 )
-from tanager.report.effects import count_interval
+from tanager.report.model_page.features import count_interval
 from tanager.structure import KDB
 
 

@@ -12,7 +12,6 @@ import numpy as np
 from tanager.atomic import replacing, write_text
 from tanager.evaluation.statistics import nemenyi
 from tanager.report.rendering import page_environment
-from tanager.report.style import standalone_svg, to_svg
 from tanager_papers.curves import Curves
 from tanager_papers.findings import CELLS, KEPT, VERDICTS, Findings, Picture
 from tanager_papers.plots import (
@@ -25,6 +24,8 @@ from tanager_papers.plots import (
     plot_loss_scatter,
     plot_margins,
     plot_scatters,
+    standalone_svg,
+    to_svg,
 )
 from tanager_papers.verdicts import RULE
 

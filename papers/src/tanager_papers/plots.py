@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import io
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tanager.escaping import visible
 from tanager.evaluation.metrics import Reliability
 from tanager.evaluation.statistics import Nemenyi, win_draw_loss
 from tanager.report.style import (
     CYCLE,
+    GRID,
     INK,
     MUTED,
+    STYLE,
     axes,
     fitting,
     in_house_style,
+    load_matplotlib,
 )
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from tanager_papers.curves import Curves
 
@@ -41,6 +48,15 @@ __all__ = [
 
 MOST_BINS = 40  # of a histogram
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+
+# Colours that in a page become the page's own, light or dark.
+_PAGE_COLOURS = {
+    INK: "currentColor",
+    MUTED: "var(--muted)",
+    GRID: "var(--line)",
+    CYCLE[0].lower(): "var(--blue)",
+    CYCLE[1].lower(): "var(--red)",
+}
 
 
 @in_house_style
@@ -499,3 +515,45 @@ def log_axis(axis: Any) -> None:
     if 0 < high < 300 * low:  # over more powers of ten they are enough
         axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
         axis.set_minor_formatter(plain)
+
+
+def to_svg(fig: Figure, *, title: str) -> str:
+    """Return a figure as SVG for a page: the page's colours and fonts, with a title for readers.
+
+    The text stays text, the background is transparent, and two calls on the
+    same figure give the same bytes.
+    """
+    mpl = load_matplotlib()
+    buffer = io.StringIO()
+    with mpl.rc_context(fname=STYLE):
+        fig.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
+    svg = buffer.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    for colour, page in _PAGE_COLOURS.items():
+        svg = svg.replace(colour, page)
+    svg = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", svg)
+    width = fig.get_figwidth() * 72
+    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
+    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
+    label = visible(title).replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
+    head = f'<svg role="img" aria-label="{label}" style="max-width:{width * 1.45:.0f}px" '
+    return svg.replace("<svg ", head, 1)
+
+
+def standalone_svg(svg: str) -> str:
+    """Return what `to_svg` made as a file of its own: light paper, and the namespace it needs.
+
+    The page's colours are written out: programs that draw and convert SVG know no variables.
+    """
+    for colour, variable in _PAGE_COLOURS.items():
+        if colour != INK:
+            svg = svg.replace(variable, colour)
+    font = "font-family:system-ui,sans-serif"
+    style = f"<style>svg{{color:{INK};background:#fff;{font}}}</style>"
+    body = svg if "xmlns=" in svg[:400] else svg.replace("<svg ", f"<svg {_XMLNS} ", 1)
+    end = body.index(">") + 1
+    return f"{body[:end]}{style}{body[end:]}\n"
+
+
+_XMLNS = 'xmlns="http://www.w3.org/2000/svg"'

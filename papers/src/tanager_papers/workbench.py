@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from tanager.atomic import write_text
 from tanager.errors import ConfigurationError
 from tanager.evaluation.contenders import Contender
-from tanager.evaluation.datasets import Dataset, find_dataset, shipped_names
+from tanager.evaluation.datasets import Dataset, find_dataset
 from tanager.evaluation.experiment import Experiment
 from tanager.evaluation.protocol import CrossValidation, Protocol
 from tanager.evaluation.results import Results
@@ -28,6 +28,14 @@ __all__ = ["Run", "Workbench", "joined"]
 METRICS = ("zero_one_loss", "rmse_true_class", "rmse_class_averaged", "log_loss")
 # Tables with more rows are divided once, whatever the number of rounds.
 ONE_ROUND_ROWS = 10_000
+
+
+def shipped_names(folder: Path) -> dict[str, dict[str, Any]]:
+    """Read a folder's manifest.json: facts of each table by name."""
+    manifest = folder / "manifest.json"
+    if not manifest.exists():
+        return {path.stem: {} for path in sorted(folder.glob("*.parquet"))}
+    return {entry["slug"]: entry for entry in json.loads(manifest.read_text(encoding="utf-8"))}
 
 
 class Run(NamedTuple):

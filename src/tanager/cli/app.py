@@ -42,7 +42,7 @@ COMMANDS = {
     "export": ("export", "Export a model to SQL, ONNX, JSON, JavaScript, C, BIF or Graphviz."),
     "import": ("export", "Import another program's network as a classifier."),
     "report": ("report", "Write an HTML report of a model or a comparison."),
-    "drift": ("drift", "Detect drift: compare new rows with a model's training data."),
+    "drift": ("report", "Detect drift: compare new rows with a model's training data."),
     "demo": ("demo", "Train on an example dataset and show the result."),
     "compare": ("laboratory", "Compare classifiers on several datasets, with significance tests."),
     "evaluate": ("laboratory", "Estimate a classifier's performance by cross-validation."),

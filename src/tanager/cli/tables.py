@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tanager.cli.console import console, plain, plain_table, print_json
 from tanager.evaluation import Experiment, Results
 from tanager.evaluation.metrics import DEFAULT_METRICS
-from tanager.evaluation.summary import Summary
+from tanager.evaluation.summary import Summary, leading_metric, say_pooled, summarize, verdict
 from tanager.progress import Progress, RichProgress
 
 if TYPE_CHECKING:
@@ -23,8 +23,6 @@ OVERVIEW = ("accuracy", "auc", "f1", "log_loss", "brier_score", "calibration_err
 
 def print_evaluation(results: Results, *, as_json: bool) -> None:
     """Print mean and standard deviation of one classifier on one table."""
-    from tanager.evaluation.summary import say_pooled, verdict
-
     cells, numbers = results.records, {}
     for name in results.measured:  # None: there is no such number
         mean, spread = results.mean(name), results.deviation(name)
@@ -55,8 +53,6 @@ def print_evaluation(results: Results, *, as_json: bool) -> None:
 
 def print_comparison(results: Results, *, as_json: bool, details: bool = False) -> None:
     """Print the verdict, one row per classifier, and the tests of the leading or every metric."""
-    from tanager.evaluation.summary import leading_metric, summarize, verdict
-
     if as_json:
         summaries = [summarize(results, metric) for metric in results.metrics]
         content = {
@@ -98,33 +94,18 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
 
 def _print_overview(out: Console, results: Results) -> None:
     """Print one row per classifier: means, with deviations where there is one table."""
-    from tanager.evaluation.summary import say_pooled, summarize
+    from tanager.report.page import score_table
 
     # Whoever chose metrics sees them all.
     shown = OVERVIEW if results.metrics == DEFAULT_METRICS else results.metrics
-    summaries = [summarize(results, metric) for metric in shown]
-    titles = [results.title(summary.scores.metric) for summary in summaries]
-    names = summaries[0].scores.classifiers if summaries else ()
-    one = bool(summaries) and len(summaries[0].scores.datasets) == 1
+    table, one = score_table(results, shown), len(results.datasets) == 1
     rows = []
-    for j, name in enumerate(names):
-        cells = [plain(name)]
-        for summary in summaries:
-            if not summary.scores.datasets:
-                cells.append("")
-                continue
-            means = summary.scores.values.mean(axis=0)
-            best = means.max() if summary.scores.greater else means.min()
-            text = f"{means[j]:.4f}"
-            text = f"[bold]{text}[/]" if means[j] == best else text
-            cells.append(text + (summary.spread(0, j) if one else ""))
-        rows.append(cells)
-    _print_rows(out, ["classifier", *titles], rows)
-    where = f"on {results.datasets[0]}" if one else f"over {len(results.datasets)} tables"
-    spread = " ± standard deviation over cells" if one else ""
-    out.print(f"mean{spread} {where}")
-    if say_pooled(results):
-        out.print(say_pooled(results))
+    for row in table["rows"]:
+        texts = [f"[bold]{cell.text}[/]" if cell.best else cell.text for cell in row["cells"]]
+        spreads = [f" {cell.spread}" if one and cell.spread else "" for cell in row["cells"]]
+        rows.append([plain(row["name"]), *map("".join, zip(texts, spreads, strict=True))])
+    _print_rows(out, ["classifier", *table["columns"]], [row for row in rows if len(row) > 1])
+    out.print(table["caption"], markup=False)
 
 
 def _print_rows(out: Console, titles: list[str], rows: list[list[str]]) -> None:

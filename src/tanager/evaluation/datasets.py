@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -278,14 +277,6 @@ def data_folder(folder: str | Path | None = None) -> Path:
     if not path.is_dir():
         raise ConfigurationError(f"the folder of tables {path.name!r} does not exist.")
     return path
-
-
-def shipped_names(folder: Path) -> dict[str, dict[str, Any]]:
-    """Read a folder's manifest.json: facts of each table by name."""
-    manifest = folder / "manifest.json"
-    if not manifest.exists():
-        return {path.stem: {} for path in sorted(folder.glob("*.parquet"))}
-    return {entry["slug"]: entry for entry in json.loads(manifest.read_text(encoding="utf-8"))}
 
 
 def find_dataset(name: str, folder: Path) -> Dataset:

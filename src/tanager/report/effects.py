@@ -15,6 +15,7 @@ from tanager.network import LabelledTable, Network, NetworkInformation
 from tanager.network.explanation import find_class
 from tanager.network.information import log_odds
 from tanager.network.network import network_of
+from tanager.report.model_page.features import count_interval
 from tanager.report.model_page.rows import n_groups, pool_neighbours, read_rows
 from tanager.report.style import (
     CYCLE,
@@ -111,22 +112,6 @@ def plot_effect(
     if isinstance(column, NumericColumn):
         return _steps(column, effect, interval, joint.sum(axis=1), label, ax)
     return _bars(column, effect, interval, joint.sum(axis=1), label, ax)
-
-
-def count_interval(counts: Floats, target: int) -> Floats:
-    """Return 95 % intervals of the log-odds from counts (arity, n_classes), shape (2, arity).
-
-    The normal interval of a log odds ratio, one half added to every count
-    (Haldane and Anscombe).
-    """
-    own = counts[:, target] + 0.5
-    other = counts.sum(axis=1) - counts[:, target] + 0.5
-    n_own = counts[:, target].sum() + 0.5
-    n_other = counts.sum() - counts[:, target].sum() + 0.5
-    middle = np.log(own / n_own) - np.log(other / n_other)
-    variance = 1 / own + 1 / other - 1 / n_own - 1 / n_other
-    half = 1.96 * np.sqrt(np.maximum(variance, 0.0))
-    return np.stack([middle - half, middle + half])
 
 
 def _steps(

@@ -10,7 +10,7 @@ from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tanager.errors import ConfigurationError, DataError
 from tanager.evaluation.results import Results
@@ -106,7 +106,11 @@ def plot_calibration(
     ax = axes(ax, 4.2, 4.2)
     ax.plot([0, 1], [0, 1], color=MUTED, lw=0.8)
     for at, c in enumerate(drawn):
-        predicted, observed, error = _bins(probabilities[:, c], truth == classes[c], n_bins)
+        order = np.argsort(probabilities[:, c], kind="stable")
+        parts = [part for part in np.array_split(order, n_bins) if part.size]
+        predicted = np.array([probabilities[part, c].mean() for part in parts])
+        observed = np.array([(truth[part] == classes[c]).mean() for part in parts])
+        error = np.sqrt(observed * (1 - observed) / [part.size for part in parts])
         colour = CYCLE[at % len(CYCLE)]
         ax.errorbar(
             predicted,
@@ -128,15 +132,3 @@ def plot_calibration(
     else:
         ax.set_title(f"Calibration of {plain_text(classes[drawn[0]])}")
     return ax
-
-
-def _bins(
-    predicted: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean prediction, share of hits and its standard error, by bins of equal size."""
-    order = np.argsort(predicted, kind="stable")
-    parts = [part for part in np.array_split(order, n_bins) if part.size]
-    mean = np.array([predicted[part].mean() for part in parts])
-    share = np.array([hit[part].mean() for part in parts])
-    sizes = np.array([part.size for part in parts])
-    return mean, share, np.sqrt(share * (1 - share) / sizes)

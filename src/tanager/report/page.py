@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import ceil, floor, log10
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,13 +37,13 @@ class ScoreCell(NamedTuple):
     best: bool
 
 
-def score_table(results: Results) -> dict[str, Any]:
+def score_table(results: Results, shown: Sequence[str] = ()) -> dict[str, Any]:
     """Return classifiers × metrics: means over tables, and deviations over cells or rounds.
 
     The leading metric stands first, and the best classifier by it on top; a classifier
     that failed on every table is a row with its reason.
     """
-    metrics = _leading_first(results)
+    metrics = [m for m in _leading_first(results) if m in (shown or results.metrics)]
     lead = metrics[0]
     columns: dict[str, dict[str, ScoreCell]] = {m: _column(results, m) for m in metrics}
     intervals = score_intervals(results, lead)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from tanager.report.style import standalone_svg, to_svg
+from tanager.report.style import picture_svg
 
 
 class ShownFigure(Figure):
@@ -17,7 +17,7 @@ class ShownFigure(Figure):
 
     def _repr_svg_(self) -> str:
         title = next((ax.get_title(loc="left") for ax in self.axes), "")
-        return standalone_svg(to_svg(self, title=title or "A picture"))
+        return picture_svg(self, title=title or "A picture")
 
 
 class ShownAxes(Axes):

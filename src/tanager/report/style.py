@@ -6,6 +6,7 @@ import io
 import re
 from collections.abc import Callable, Sequence
 from functools import wraps
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
@@ -22,17 +23,9 @@ Arguments = ParamSpec("Arguments")
 # order in which neighbours differ in lightness too.
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 
-# Colours of text and lines. In a page they become the page's own, light or dark.
+# Colours of text and lines.
 INK, MUTED, GRID = "#1c2126", "#6b737c", "#d9dde2"
-_PAGE_COLOURS = {
-    INK: "currentColor",
-    MUTED: "var(--muted)",
-    GRID: "var(--line)",
-    CYCLE[0].lower(): "var(--blue)",
-    CYCLE[1].lower(): "var(--red)",
-}
-
-_STYLE = Path(__file__).with_name("house.mplstyle")
+STYLE = Path(__file__).with_name("house.mplstyle")
 
 
 def load_matplotlib() -> Any:
@@ -51,7 +44,7 @@ def in_house_style(function: Callable[Arguments, Any]) -> Callable[Arguments, An
 
     @wraps(function)
     def draw(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Any:
-        with load_matplotlib().rc_context(fname=_STYLE):
+        with load_matplotlib().rc_context(fname=STYLE):
             return function(*args, **kwargs)
 
     return draw
@@ -100,43 +93,15 @@ def fitting(name: object, most: int = 30) -> str:
     return plain_text(abridged(one_line(name), most))
 
 
-def to_svg(fig: Figure, *, title: str) -> str:
-    """Return a figure as SVG for a page: the page's colours and fonts, with a title for readers.
+def picture_svg(fig: Figure, *, title: str) -> str:
+    """Return a figure as an SVG file of its own, with a title for screen readers.
 
-    The text stays text, the background is transparent, and two calls on the
-    same figure give the same bytes.
+    The text stays text, and two calls on the same figure give the same bytes.
     """
-    mpl = load_matplotlib()
     buffer = io.StringIO()
-    with mpl.rc_context(fname=_STYLE):
-        fig.savefig(buffer, format="svg", transparent=True, metadata={"Date": None})
-    svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
-    for colour, page in _PAGE_COLOURS.items():
-        svg = svg.replace(colour, page)
-    svg = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", svg)
-    width = fig.get_figwidth() * 72
-    svg = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", svg, count=1)
-    svg = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", svg, count=1)
-    label = visible(title).replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
-    head = f'<svg role="img" aria-label="{label}" style="max-width:{width * 1.45:.0f}px" '
-    return svg.replace("<svg ", head, 1)
-
-
-def standalone_svg(svg: str) -> str:
-    """Return what `to_svg` made as a file of its own: light paper, and the namespace it needs.
-
-    The page's colours are written out: programs that draw and convert SVG know no variables.
-    """
-    for colour, variable in _PAGE_COLOURS.items():
-        if colour != INK:
-            svg = svg.replace(variable, colour)
-    font = "font-family:system-ui,sans-serif"
-    style = f"<style>svg{{color:{INK};background:#fff;{font}}}</style>"
-    body = svg if "xmlns=" in svg[:400] else svg.replace("<svg ", f"<svg {_XMLNS} ", 1)
-    end = body.index(">") + 1
-    return f"{body[:end]}{style}{body[end:]}\n"
-
-
-_XMLNS = 'xmlns="http://www.w3.org/2000/svg"'
+    with load_matplotlib().rc_context(fname=STYLE):
+        fig.savefig(buffer, format="svg", facecolor="white", metadata={"Date": None})
+    svg = re.sub(r"<metadata>.*?</metadata>", "", buffer.getvalue(), flags=re.S)
+    svg = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", svg[svg.index("<svg") :])
+    head = f'<svg role="img" aria-label="{escape(visible(title))}" '
+    return svg.replace("<svg ", f'{head}style="font-family:system-ui,sans-serif" ', 1)

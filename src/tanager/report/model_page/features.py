@@ -6,6 +6,7 @@ rows. Everything is an aggregate.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.network import Network, NetworkInformation
 from tanager.network.answers import group_labels
+from tanager.network.information import log_odds
 from tanager.report.model_page.rows import pool_neighbours
 
 if TYPE_CHECKING:
@@ -71,66 +73,84 @@ MAX_CONTEXTS = 12  # parent values with a curve
 CONTEXT_CELLS = 1_500  # numbers of all contexts of a feature
 
 
-def describe_features(
-    network: Network,
-    information: NetworkInformation,
-    classes: ShownClasses,
-    rows: PageRows | None,
-    order: list[int],
-) -> list[dict[str, Any]]:
-    """Return plain facts of every feature of the structure; the first of `order` in detail."""
-    detailed = set(order[:MAX_DETAILED])
-    return [
-        _feature(network, information, classes, rows, at, detailed=at in detailed)
-        for at in range(len(network.structure.selected))
-    ]
+class FeatureFacts:
+    """Plain facts of every feature of a structure."""
 
+    def __init__(
+        self, information: NetworkInformation, classes: ShownClasses, rows: PageRows | None
+    ) -> None:
+        self.network, self.information = information.network, information
+        self.classes, self.rows = classes, rows
 
-def _feature(
-    network: Network,
-    information: NetworkInformation,
-    classes: ShownClasses,
-    rows: PageRows | None,
-    at: int,
-    *,
-    detailed: bool,
-) -> dict[str, Any]:
-    structure, feature = network.structure, network.structure.selected[at]
-    column = network.codebook.columns[feature]
-    place = {f: i for i, f in enumerate(structure.selected)}
-    kind = "category"
-    if isinstance(column, NumericColumn):
-        kind = "time" if column.temporal == "date" else "number"
-    facts: dict[str, Any] = {
-        "name": column.name,
-        "kind": kind,
-        "arity": column.arity,
-        "parents": [place[p] for p in structure.parent_indices[at]],
-    }
-    if isinstance(column, CategoricalColumn) and column.ordered:
-        facts["ordered"] = True
-    joint = information.joint(column.name)
-    if not detailed or joint is None:
-        return facts
-    shown = classes.gather(joint)
-    groups = _groups(column, shown.sum(axis=1))
-    facts.update(_values(column, groups))
-    facts["p"] = short_numbers(_merge(shown, groups))
-    if isinstance(column, NumericColumn) and column.n_ordered > MAX_BANDS:
-        # Intervals of so few rows would say nothing: neighbours have one together.
-        weights = shown.sum(axis=1)
-        facts["bands"] = pool_neighbours(weights, column.n_ordered, MAX_BANDS).tolist()
-    if rows is not None:
-        counts = rows.value_counts(feature, column.arity, network.codebook.domain.n_classes)
-        counted = _merge(classes.gather(counts), groups)
-        facts["n"] = counted.astype(int).tolist()
-        bands = np.array(facts.get("bands", np.arange(len(counted))))
-        inside = _inside(_merge(_merge(shown, groups), bands), _merge(counted, bands))
-        facts["inside"] = [int(inside.sum()), inside.size]
-    contexts = _contexts(network, information, classes, at, groups)
-    if contexts:
-        facts["given"] = contexts
-    return facts
+    def describe(self, order: Sequence[int]) -> list[dict[str, Any]]:
+        """Return the facts of all features, those of the first of `order` in detail."""
+        features = range(len(self.network.structure.selected))
+        return [self._facts(at, detailed=at in order[:MAX_DETAILED]) for at in features]
+
+    def _facts(self, at: int, *, detailed: bool) -> dict[str, Any]:
+        structure, feature = self.network.structure, self.network.structure.selected[at]
+        column = self.network.codebook.columns[feature]
+        place = {f: i for i, f in enumerate(structure.selected)}
+        kind = "category"
+        if isinstance(column, NumericColumn):
+            kind = "time" if column.temporal == "date" else "number"
+        facts: dict[str, Any] = {
+            "name": column.name,
+            "kind": kind,
+            "arity": column.arity,
+            "parents": [place[p] for p in structure.parent_indices[at]],
+        }
+        if isinstance(column, CategoricalColumn) and column.ordered:
+            facts["ordered"] = True
+        joint = self.information.joint(column.name)
+        if not detailed or joint is None:
+            return facts
+        shown = self.classes.gather(joint)
+        groups = _groups(column, shown.sum(axis=1))
+        facts.update(_values(column, groups))
+        facts["p"] = short_numbers(_merge(shown, groups))
+        if isinstance(column, NumericColumn) and column.n_ordered > MAX_BANDS:
+            # Intervals of so few rows would say nothing: neighbours have one together.
+            weights = shown.sum(axis=1)
+            facts["bands"] = pool_neighbours(weights, column.n_ordered, MAX_BANDS).tolist()
+        if self.rows is not None:
+            n_classes = self.network.codebook.domain.n_classes
+            counts = self.rows.value_counts(feature, column.arity, n_classes)
+            counted = _merge(self.classes.gather(counts), groups)
+            facts["n"] = counted.astype(int).tolist()
+            bands = np.array(facts.get("bands", np.arange(len(counted))))
+            inside = _inside(_merge(_merge(shown, groups), bands), _merge(counted, bands))
+            facts["inside"] = [int(inside.sum()), inside.size]
+        contexts = self._contexts(at, groups)
+        return {**facts, "given": contexts} if contexts else facts
+
+    def _contexts(self, at: int, groups: NDArray[np.int64]) -> list[dict[str, Any]]:
+        """Return P(value, class | parents' values) for the most probable values of the parents."""
+        structure, columns = self.network.structure, self.network.codebook.columns
+        parents, name = structure.parent_indices[at], structure.features[at]
+        context, table = self.information.context(name), self.information.table(name)
+        if not parents or context is None or table is None:
+            return []
+        joint = (table * context[..., None, :]).reshape(-1, *table.shape[-2:])
+        share = joint.sum(axis=(1, 2))
+        labels = [
+            group_labels(columns[parent], group)
+            for parent, group in zip(parents, self.information.parent_groups(name), strict=True)
+        ]
+        n_numbers = max(1, (int(groups.max(initial=-1)) + 1) * len(self.classes.names))
+        most = max(2, min(MAX_CONTEXTS, CONTEXT_CELLS // n_numbers))
+        chosen = [int(u) for u in np.argsort(-share, kind="stable")[:most] if share[u] > 1e-6]
+        return [
+            {
+                "is": [
+                    labels[axis][int(code)]
+                    for axis, code in enumerate(np.unravel_index(u, context.shape[:-1]))
+                ],
+                "share": float(f"{share[u]:.3g}"),
+                "p": short_numbers(_merge(self.classes.gather(joint[u] / share[u]), groups)),
+            }
+            for u in sorted(chosen)
+        ]
 
 
 def counted_bits(counts: Floats) -> tuple[float, float]:
@@ -153,17 +173,31 @@ def counted_bits(counts: Floats) -> tuple[float, float]:
 def _inside(said: Floats, counts: Floats) -> NDArray[np.bool_]:
     """Return whether log-odds of P(value, class) lie within the 95 % limits of the counts.
 
-    As the page draws them: of each class that was seen, at each value that was; limits are those
-    of counts plus one half.
+    As the page draws them: of each class that was seen, at each value that was.
     """
-    k, n, p = counts, counts.sum(axis=1, keepdims=True), np.maximum(said, 1e-12)
-    a, b = k.sum(axis=0), counts.sum() - k.sum(axis=0)
-    rest = np.maximum(said.sum(axis=1, keepdims=True) - said, 1e-12)
-    odds = np.log(p / p.sum(axis=0)) - np.log(rest / rest.sum(axis=0))
-    middle = np.log((k + 0.5) / (a + 0.5)) - np.log((n - k + 0.5) / (b + 0.5))
-    terms = 1 / (k + 0.5) + 1 / (n - k + 0.5) - 1 / (a + 0.5) - 1 / (b + 0.5)
-    close = np.abs(odds - middle) <= 1.96 * np.sqrt(np.maximum(terms, 0.0))
-    return np.asarray(close[n[:, 0] > 0][:, (a > 0) & (b > 0)])
+    rows, classes = counts.sum(axis=1) > 0, counts.sum(axis=0)
+    close = []
+    for c in np.flatnonzero((classes > 0) & (classes < classes.sum())).tolist():
+        low, high = count_interval(counts, c)
+        odds = log_odds(np.maximum(said, 1e-12), c)
+        close.append(((low <= odds) & (odds <= high))[rows])
+    return np.array(close, bool)
+
+
+def count_interval(counts: Floats, target: int) -> Floats:
+    """Return 95 % intervals of the log-odds from counts (arity, n_classes), shape (2, arity).
+
+    The normal interval of a log odds ratio, one half added to every count
+    (Haldane and Anscombe).
+    """
+    own = counts[:, target] + 0.5
+    other = counts.sum(axis=1) - counts[:, target] + 0.5
+    n_own = counts[:, target].sum() + 0.5
+    n_other = counts.sum() - counts[:, target].sum() + 0.5
+    middle = np.log(own / n_own) - np.log(other / n_other)
+    variance = 1 / own + 1 / other - 1 / n_own - 1 / n_other
+    half = 1.96 * np.sqrt(np.maximum(variance, 0.0))
+    return np.stack([middle - half, middle + half])
 
 
 def _groups(column: Column, share: Floats) -> NDArray[np.int64]:
@@ -210,43 +244,6 @@ def _short_cuts(cuts: list[float]) -> list[float]:
         if len(set(short)) == len(cuts):
             return short
     return cuts
-
-
-def _contexts(
-    network: Network,
-    information: NetworkInformation,
-    classes: ShownClasses,
-    at: int,
-    groups: NDArray[np.int64],
-) -> list[dict[str, Any]]:
-    """Return P(value, class | parents' values) for the most probable values of the parents."""
-    structure = network.structure
-    parents, name = structure.parent_indices[at], structure.features[at]
-    context, table = information.context(name), information.table(name)
-    if not parents or context is None or table is None:
-        return []
-    shape = context.shape[:-1]
-    joint = (table * context[..., None, :]).reshape(-1, *table.shape[-2:])
-    share = joint.sum(axis=(1, 2))
-    labels = [
-        group_labels(network.codebook.columns[parent], group)
-        for parent, group in zip(parents, information.parent_groups(name), strict=True)
-    ]
-    n_places = int(groups.max(initial=-1)) + 1
-    most = max(2, min(MAX_CONTEXTS, CONTEXT_CELLS // max(1, n_places * len(classes.names))))
-    chosen = [int(u) for u in np.argsort(-share, kind="stable")[:most] if share[u] > 1e-6]
-    facts = []
-    for u in sorted(chosen):
-        codes = np.unravel_index(u, shape)
-        given = _merge(classes.gather(joint[u] / share[u]), groups)
-        facts.append(
-            {
-                "is": [labels[axis][int(code)] for axis, code in enumerate(codes)],
-                "share": float(f"{share[u]:.3g}"),
-                "p": short_numbers(given),
-            }
-        )
-    return facts
 
 
 def short_numbers(values: Floats) -> Any:

@@ -37,8 +37,8 @@ from tanager.report.model_page.card import (
 )
 from tanager.report.model_page.features import (
     MAX_DETAILED,
+    FeatureFacts,
     counted_bits,
-    describe_features,
     short_numbers,
     show_classes,
 )
@@ -157,8 +157,8 @@ class _Subject:
     @cached_property
     def features(self) -> list[dict[str, Any]]:
         """Facts of every feature, those of the most informative in detail."""
-        ranking, given = self.ranking, (self.classes, self.rows, list(self.ranking.order))
-        features = describe_features(self.network, self.information, *given)
+        ranking, facts_of = self.ranking, FeatureFacts(self.information, self.classes, self.rows)
+        features = facts_of.describe(ranking.order)
         for at, facts in enumerate(features):
             facts["bits"] = round(ranking.bits[at], 5)
             loss = ranking.losses[at] if ranking.losses is not None else None
