@@ -302,6 +302,56 @@ KERNEL(add_sums,
        "scores: float64[n_cells, n_scores]\n"
        "out: float64[n_rows, n_scores] written")
 
+/* Write the sums of values (n_cells, n) to out (n_sums, n): sum i has the cells sources[k] with
+ * ends[i] <= k < ends[i + 1]. */
+WIDE(void, sum_sources,
+     (const int64_t *ends, const int32_t *sources, const double *values, int64_t n_sums, int64_t n,
+      double *out),
+     (ends, sources, values, n_sums, n, out))
+{
+    for (int64_t i = 0; i < n_sums; i++, out += n) {
+        for (int64_t c = 0; c < n; c++)
+            out[c] = 0.0;
+        for (int64_t k = ends[i]; k < ends[i + 1]; k++)
+            for (int64_t c = 0; c < n; c++)
+                out[c] += values[sources[k] * n + c];
+    }
+}
+
+static int64_t run_sum_cells(Argument *arguments)
+{
+    sum_sources(LONGS(0), INTS(1), DOUBLES(2), LENGTH(3, 0), LENGTH(3, 1), DOUBLES(3));
+    return 0;
+}
+KERNEL(sum_cells,
+       "ends: int64[n_sums + 1] rising to n_sources\n"
+       "sources: int32[n_sources] below n_cells\n"
+       "values: float64[n_cells, n_columns]\n"
+       "out: float64[n_sums, n_columns] written")
+
+/* Add the derivatives by sums (n_sums, n) to those by their sources, out (n_cells, n). */
+WIDE(void, share_sums,
+     (const int64_t *ends, const int32_t *sources, const double *slopes, int64_t n_sums, int64_t n,
+      double *out),
+     (ends, sources, slopes, n_sums, n, out))
+{
+    for (int64_t i = 0; i < n_sums; i++, slopes += n)
+        for (int64_t k = ends[i]; k < ends[i + 1]; k++)
+            for (int64_t c = 0; c < n; c++)
+                out[sources[k] * n + c] += slopes[c];
+}
+
+static int64_t run_share_slopes(Argument *arguments)
+{
+    share_sums(LONGS(0), INTS(1), DOUBLES(2), LENGTH(2, 0), LENGTH(2, 1), DOUBLES(3));
+    return 0;
+}
+KERNEL(share_slopes,
+       "ends: int64[n_sums + 1] rising to n_sources\n"
+       "sources: int32[n_sources] below n_cells\n"
+       "slopes: float64[n_sums, n_columns]\n"
+       "out: float64[n_cells, n_columns] written")
+
 /* Write the place of each row in each table to out (n_rows, n_tables). Table t has the
  * members table_start[t] .. table_start[t + 1]; member m reads the code of a feature, and
  * adds shares[share_start[m] + code] to the row's joint value, whose place is

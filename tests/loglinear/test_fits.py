@@ -140,7 +140,7 @@ def test_a_pair_with_a_category_is_smooth_along_the_other_side():
     arity = int(domain.arities[0])
     free = np.zeros((terms.n_cells, 3))
     parameters = np.random.default_rng(2).normal(size=(arity * 6, 3))
-    cells = terms.starts[0] + terms.places(0).reshape(arity + 1, 7)[:arity, :6].ravel()
+    cells = terms.cells(0).ravel()
     free[cells] = parameters
     second = align(basis(6, 5), np.bincount(codes[1], minlength=6).astype(float))
     expected = np.kron(np.eye(arity), second) @ parameters
@@ -155,7 +155,7 @@ def test_a_pair_of_ordered_features_has_a_basis_along_either_side():
     terms, rows = make_terms(domain, codes, labels, [(2, 1)])
     free = np.zeros((terms.n_cells, 3))
     parameters = np.random.default_rng(2).normal(size=(4 * 6, 3))
-    cells = terms.starts[0] + terms.places(0).reshape(5, 7)[:4, :6].ravel()
+    cells = terms.cells(0).ravel()
     free[cells] = parameters
     first = align(basis(4, 4), np.bincount(codes[2], minlength=4).astype(float))
     second = align(basis(6, 5), np.bincount(codes[1], minlength=6).astype(float))

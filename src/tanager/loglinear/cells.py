@@ -24,8 +24,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tanager.codes import Rows
 from tanager.engines import FitContext
@@ -34,6 +36,7 @@ from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joint
 from tanager.loglinear.steps import Signs, TableSteps, fill_order, signed_axes, step_matrix
 from tanager.numerics import Floats, Ints
 
+Number = TypeVar("Number", bound=np.generic)
 Slant = tuple[int, int]  # weights of the ranks of a pair's members; the first is positive
 
 MOST_SMOOTH = 2  # members of a family whose scores are smooth
@@ -72,6 +75,8 @@ class Terms:
         self.slants = tuple(slants) or (None,) * len(self.families)
         self._signs: Signs = signs or {}
         self.columns = columns
+        arities = columns.arities.tolist()
+        self._shapes = [tuple(arities[column] for column in family) for family in self.families]
         n_classes = rows.domain.n_classes
         self.n_classes = n_classes
         self.n_columns = 1 if n_classes == 2 else n_classes
@@ -89,7 +94,7 @@ class Terms:
         if self.steps is not None:
             self._blocks.append(self.steps)
         if len(tables) == len(self.families):
-            own = [self.places(at) for at in range(len(self.families))]
+            own = [self._places[at].ravel() for at in range(len(self.families))]
             self.joint = Joint.alone(self.families, columns, self.starts, own, self.n_cells)
         else:
             given = self.families, columns, tables, weighed, self.find, self.n_cells
@@ -102,19 +107,21 @@ class Terms:
         smooth = [at for at in range(len(self.families)) if self._is_smooth(at, bases)]
         aligned = {at: self._aligned(at, bases) for at in smooth}
         self._kept = aligned  # as long as these terms live, others find the same bases
-        slanted = {at: self._diagonal(at) for at, slant in enumerate(self.slants) if slant}
+        slanted = self._diagonals()
         alike: dict[tuple[int, ...], list[int]] = {}
         for at in smooth:  # sizes that differ little are padded to the largest
-            sizes = tuple(-(-arity // PADDED) for arity in self.shape(at))
+            sizes = tuple(-(-arity // PADDED) for arity in self._shapes[at])
             alike.setdefault(sizes if len(sizes) > 1 else (), []).append(at)
         single = alike.pop((), [])
         self._smooth: list[Curves | Sheets] = [Curves(single, [aligned[at][0] for at in single])]
         self._smooth += [Sheets(held, [aligned[at] for at in held]) for held in alike.values()]
         if slanted:
-            curves = [curve_basis(sum(self._orders(at)) - 1) for at in slanted]
+            curves = [curve_basis(n_bins) for n_bins, _ in slanted.values()]
             self._smooth.append(Curves(list(slanted), curves))
         start = 1
         depths, mass = [np.full(1, -1)], [np.zeros(1)]
+        # By family: the cell of each joint value, "unknown" being one more value of each member,
+        # counted from the family's start, (*(arity + 1)).
         self._places: dict[int, Ints] = {}
         for block in self._smooth:
             block.start = start
@@ -122,10 +129,13 @@ class Terms:
             own = np.zeros(block.n_cells)
             for at, first in block.firsts.items():
                 self.starts[at] = start + first
-                places = slanted[at] if at in slanted else block.places(self.shape(at))
+                places = np.full(self._masses[at].shape, block.size - 1)
+                cells = slanted[at][1] if at in slanted else block.places(self._shapes[at])
+                _known(places)[...] = np.where(cells < 0, block.size - 1, cells)
                 known = _known(self._masses[at]).ravel()
-                own[first : first + block.size - 1] = _sums(places, known, block.size - 1)
-                self._places[at] = np.where(places < 0, block.size - 1, places)
+                sums = np.bincount(_known(places).ravel(), known, block.size)
+                own[first : first + block.size - 1] = sums[:-1]
+                self._places[at] = places
             depths.append(np.full(block.n_cells, depth))
             mass.append(own)
             start += block.n_cells
@@ -137,8 +147,10 @@ class Terms:
             self.starts[at] = start
             # Every value of a feature alone has a cell; of more features, what rows have.
             seen = np.flatnonzero(known) if len(family) > 1 else np.arange(known.size)
-            self._places[at] = np.full(known.size, len(seen))
-            self._places[at][seen] = np.arange(len(seen))
+            cells = np.full(known.size, len(seen))
+            cells[seen] = np.arange(len(seen))
+            self._places[at] = np.full(self._masses[at].shape, len(seen))
+            _known(self._places[at])[...] = cells.reshape(self._shapes[at])
             depths.append(np.full(len(seen) + 1, len(family) - 1))
             mass.append(np.append(known[seen], 0.0))
             blank.append(start + len(seen))
@@ -161,34 +173,38 @@ class Terms:
             return bases[family[0]] is not None
         return (
             len(family) <= MOST_SMOOTH
-            and prod(self.shape(at)) <= MOST_CELLS
+            and prod(self._shapes[at]) <= MOST_CELLS
             and any(bases[column] is not None for column in family)
             and not set(family) & set(self._signs)
         )
 
-    def _diagonal(self, at: int) -> Ints:
-        """Return where each joint value of a slanted pair stands; -1 for values outside the order.
+    def _diagonals(self) -> dict[int, tuple[int, Ints]]:
+        """Return how many cells each slanted pair has, and where each joint value stands in them.
 
         A value's rank is the share of rows before it. Weighted sums of both ranks are cut into
-        intervals of equal width, about as many as the members have values together.
+        intervals of equal width, about as many as the members have values together. Values
+        outside the order stand at the last cell of the block, -1.
         """
-        mass, orders = _known(self._masses[at]), self._orders(at)
-        ranks = []
-        for axis, n_ordered in enumerate(orders):
-            along = mass.sum(axis=1 - axis)[:n_ordered]
-            ranks.append((np.cumsum(along) - 0.5 * along) / max(float(along.sum()), TRACE))
-        weights = self.slants[at]
-        assert weights is not None
-        together = weights[0] * ranks[0][:, None] + weights[1] * ranks[1] - min(*weights, 0)
-        n_bins = sum(orders) - 1
-        place = n_bins * together / (abs(weights[0]) + abs(weights[1]))
-        out = np.full(mass.shape, -1)
-        out[: orders[0], : orders[1]] = np.minimum(place.astype(np.int64), n_bins - 1)
-        return out.ravel()
-
-    def _orders(self, at: int) -> list[int]:
-        """Return how many values of each member of a family stand in order."""
-        return [self.columns.n_ordered[column] for column in self.families[at]]
+        out: dict[int, tuple[int, Ints]] = {}
+        ranked: dict[tuple[int, ...], list[Floats]] = {}
+        for at, weights in enumerate(self.slants):
+            if weights is None:
+                continue
+            family = self.families[at]
+            if family not in ranked:
+                mass = _known(self._masses[at])
+                ranked[family] = [
+                    _ranks(mass.sum(axis=1 - axis)[: self.columns.n_ordered[column]])
+                    for axis, column in enumerate(family)
+                ]
+            first, second = ranked[family]
+            n_bins = len(first) + len(second) - 1
+            together = weights[0] * first[:, None] + weights[1] * second - min(*weights, 0)
+            place = together * (n_bins / (abs(weights[0]) + abs(weights[1])))
+            cells = np.full(self._shapes[at], -1)
+            cells[: len(first), : len(second)] = np.minimum(place.astype(np.int64), n_bins - 1)
+            out[at] = n_bins, cells
+        return out
 
     def _basis(self, column: int) -> Floats | None:
         """Return the basis of a column; None where its scores are free."""
@@ -223,36 +239,18 @@ class Terms:
             if len(family) == 1:
                 steps.bound(self.starts[at] + np.arange(n_ordered[0])[None], signs[0])
                 continue
-            places = self._places[at].reshape(self.shape(at))
-            cells = np.where(places < self._size(at), self.starts[at] + places, -1)
+            places = _known(self._places[at])
+            cells = np.where(places < self._places[at].flat[-1], self.starts[at] + places, -1)
             steps.add_table(np.moveaxis(cells, axes, range(-len(axes), 0)), n_ordered, signs)
         return steps
 
-    def shape(self, at: int) -> tuple[int, ...]:
-        """Return the arities of a family's members."""
-        return tuple(int(self.columns.arities[column]) for column in self.families[at])
-
     def cells(self, at: int) -> Ints:
         """Return the cell of each joint value of a family, (*arities)."""
-        return (self.starts[at] + self._places[at]).reshape(self.shape(at))
-
-    def places(self, at: int) -> Ints:
-        """Return the cell of each joint value of a family, counted from its start.
-
-        The joint values have "unknown" as one more value of each member, shape
-        (prod(arity + 1),).
-        """
-        shape = self.shape(at)
-        block = next((one for one in self._smooth if at in one.firsts), None)
-        blank = self._size(at) if block is None else block.size - 1  # a cell of zero
-        padded = np.full([arity + 1 for arity in shape], blank)
-        padded[tuple(slice(arity) for arity in shape)] = self._places[at].reshape(shape)
-        return padded.ravel()
+        return np.asarray(self.starts[at] + _known(self._places[at]))
 
     def find(self, at: int, digits: Sequence[Ints]) -> Ints:
         """Return the cells of joint values of a family; a digit past its arity is unknown."""
-        radices = [arity + 1 for arity in self.shape(at)]
-        return np.asarray(self.starts[at] + self.places(at)[np.ravel_multi_index(digits, radices)])
+        return np.asarray(self.starts[at] + self._places[at][tuple(digits)])
 
     def scores(self, free: Floats) -> Floats:
         """Return the scores of parameters, both (n_cells, n_columns)."""
@@ -291,21 +289,14 @@ class Terms:
         for at, key in enumerate(zip(self.families, self.slants, strict=True)):
             if key in theirs:
                 before = theirs[key]
-                source = other.starts[before] + other._places[before]
-                out[self.starts[at] + self._places[at]] = free[source]
+                out[self.cells(at)] = free[other.cells(before)]
         return out
-
-    def _size(self, at: int) -> int:
-        """Return how many joint values of a family have cells of their own."""
-        known = _known(self._masses[at])
-        return known.size if known.ndim == 1 else int(np.count_nonzero(known))
 
     def family_scores(self, scores: Floats) -> list[Floats]:
         """Return each family's scores with one per class, (*arities, n_classes)."""
         out: list[Floats] = []
-        for at, start in enumerate(self.starts):
-            shape = self.shape(at)
-            cells = by_class(scores[start + self._places[at]])
+        for at, shape in enumerate(self._shapes):
+            cells = by_class(scores[self.cells(at).ravel()])
             out.append(cells.reshape(*shape, self.n_classes))
         return out
 
@@ -317,14 +308,14 @@ def by_class(scores: Floats) -> Floats:
     return np.concatenate([-0.5 * scores, 0.5 * scores], axis=1)
 
 
-def _known(mass: Floats) -> Floats:
+def _known(array: NDArray[Number]) -> NDArray[Number]:
     """Return the part of an array (*(arity + 1)) without unknown values."""
-    return mass[tuple(slice(size - 1) for size in mass.shape)]
+    return array[(slice(-1),) * array.ndim]
 
 
-def _sums(places: Ints, weights: Floats, size: int) -> Floats:
-    """Return the weight at each place, (size,); that at -1 is left out."""
-    return np.asarray(np.bincount(places + 1, weights, size + 1)[1:], np.float64)
+def _ranks(mass: Floats) -> Floats:
+    """Return the share of rows before each value, and half of its own."""
+    return np.asarray((np.cumsum(mass) - 0.5 * mass) / max(float(mass.sum()), TRACE))
 
 
 def _family_masses(

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,18 +60,26 @@ class Columns(NamedTuple):
 def join_families(
     families: Sequence[tuple[int, ...]], columns: Columns, n_rows: int, n_scores: int
 ) -> list[JoinedTable]:
-    """Put each family into the table that it enlarges least; each for itself where rows are few.
+    """Put families of the same columns into one table and, where rows are many, more of them.
 
-    `n_scores` is how many scores a joint value has.
+    Each goes into the table that it enlarges least. `n_scores` is how many scores a joint value
+    has.
     """
-    alone: list[JoinedTable] = [(family, (at,)) for at, family in enumerate(families)]
+    same: dict[tuple[int, ...], list[int]] = {}
+    for at, family in enumerate(families):
+        same.setdefault(family, []).append(at)
+    alone: list[JoinedTable] = [(members, tuple(inside)) for members, inside in same.items()]
     if n_rows < FEWEST_ROWS:
         return alone
     most = n_rows // ROWS_PER_VALUE
     cap = min(MOST_JOINT // n_scores, most)
     radices = [int(arity) + 1 for arity in columns.arities]
-    joined = join_sets(families, radices, cap, most)
-    return joined if len(joined) < len(families) else alone
+    joined = join_sets(list(same), radices, cap, most)
+    if len(joined) == len(alone):
+        return alone
+    return [
+        (held, tuple(at for one in chosen for at in alone[one][1])) for held, chosen in joined
+    ]
 
 
 def join_sets(
@@ -205,19 +213,27 @@ class Places(NamedTuple):
         return out, self.wide.locate(codes)
 
 
+class _Sources(NamedTuple):
+    """Which of `n_cells` cells of the families each cell of the tables sums up."""
+
+    ends: Ints  # (n_table_cells + 1,): where the sources of a cell start
+    cells: NDArray[np.int32]
+    n_cells: int
+
+
 class Joint:
     """The tables that rows read, each with the scores of one family or the sums of several.
 
     `starts`, (n_tables,), are the tables' first cells.
     """
 
-    def __init__(self, starts: Ints, n_cells: int, places: Places, matrix: Any = None) -> None:
+    def __init__(
+        self, starts: Ints, n_cells: int, places: Places, sources: _Sources | None = None
+    ) -> None:
         self.starts = starts
         self.n_cells = n_cells
         self.places = places
-        # Which cells of the families each cell of the tables sums up; None: the same.
-        self._matrix = matrix
-        self._back = None if matrix is None else matrix.T.tocsr()
+        self._sources = sources  # None: the families' own cells
 
     @classmethod
     def alone(
@@ -247,43 +263,45 @@ class Joint:
 
         `wide` are the families' cells of tables apart, which a `locator` of their starts finds.
         """
-        from scipy.sparse import csr_array
-
-        sources: list[Ints] = [np.zeros(1, np.int64)]
         found: list[NDArray[np.integer]] = [np.zeros(1, np.int64)]
-        places, starts, start = [], [], 1
+        numbers = [1]  # of sources of each cell of a table
+        sizes, places = [1], []  # cells of the class node, then of each table
         for (members, inside), mass in zip(tables, weighed, strict=True):
             seen = np.flatnonzero(mass)
             place = np.zeros(mass.size, np.int64)
             place[seen] = np.arange(len(seen))
             places.append(place)
-            starts.append(start)
-            digits = np.unravel_index(seen, mass.shape)
-            for at in inside:
-                mine = [digits[members.index(column)] for column in families[at]]
-                sources.append(start + np.arange(len(seen)))
-                found.append(find(at, mine))
-            start += max(len(seen), 1)
-        wide_starts = []
-        for own in wide:
-            wide_starts.append(start)
-            sources.append(start + np.arange(len(own)))
-            found.append(own)
-            start += len(own)
-        both = np.concatenate(sources), np.concatenate(found)
-        matrix = csr_array((np.ones(len(both[0])), both), shape=(start, n_cells))
+            digits = dict(zip(members, np.unravel_index(seen, mass.shape), strict=True))
+            mine = [find(at, [digits[column] for column in families[at]]) for at in inside]
+            found.append(np.stack(mine, axis=1).ravel())
+            sizes.append(max(len(seen), 1))
+            numbers.append(len(inside) if len(seen) else 0)
+        found += wide
+        starts = np.cumsum(sizes + [len(own) for own in wide])
+        numbers += [1] * len(wide)
+        each = np.repeat(numbers, np.diff(starts, prepend=0))
+        ends = np.concatenate([[0], np.cumsum(each)])
         where = _places([members for members, _ in tables], columns, places)
-        if locator is not None and wide_starts:
-            where = where._replace(wide=locator(wide_starts))
-        return cls(np.array(starts, np.int64), start, where, matrix)
+        if locator is not None and wide:
+            where = where._replace(wide=locator(starts[len(tables) : -1].tolist()))
+        sources = _Sources(ends, np.concatenate(found).astype(np.int32), n_cells)
+        return cls(starts[: len(tables)], int(starts[-1]), where, sources)
 
     def expand(self, scores: Floats) -> Floats:
         """Return what rows read, from the families' scores (n_family_cells, n_columns)."""
-        return scores if self._matrix is None else np.asarray(self._matrix @ scores)
+        if self._sources is None:
+            return scores
+        out = np.empty((self.n_cells, scores.shape[1]))
+        native.sum_cells(self._sources.ends, self._sources.cells, scores, out)
+        return out
 
     def pull(self, slopes: Floats) -> Floats:
         """Return the transpose of `expand`."""
-        return slopes if self._back is None else np.asarray(self._back @ slopes)
+        if self._sources is None:
+            return slopes
+        out = np.zeros((self._sources.n_cells, slopes.shape[1]))
+        native.share_slopes(self._sources.ends, self._sources.cells, slopes, out)
+        return out
 
 
 def _places(tables: Sequence[tuple[int, ...]], columns: Columns, places: Sequence[Ints]) -> Places:

@@ -18,6 +18,19 @@ def add_sums(cells, starts, wide, scores, out):
         out[r] = scores[_read(cells, starts, wide, r)].sum(axis=0)
 
 
+def sum_cells(ends, sources, values, out):
+    """Write the sum of each run of sources."""
+    for i in range(len(out)):
+        out[i] = values[sources[ends[i] : ends[i + 1]]].sum(axis=0)
+
+
+def share_slopes(ends, sources, slopes, out):
+    """Add the derivatives by each sum to those by its sources."""
+    for i, slope in enumerate(slopes):
+        for source in sources[ends[i] : ends[i + 1]]:
+            out[source] += slope
+
+
 def evaluate_sums(
     cells,
     starts,

@@ -113,7 +113,10 @@ class Part:
             structure = learner.learn(grouped, plan).within(grouped.domain, MAX_TABLE)
         # The plan is kept without the residuals, which may be large.
         given = plan.groups, structure, replace(plan), self.context, fold, _weights(counts)
-        return Part(self.rows, *given)._refined()
+        part = Part(self.rows, *given)._refined()
+        if structure.selected == self.structure.selected:  # features alone have no groups
+            part._terms[0] = self.terms(0)
+        return part
 
     def _refined(self) -> Part:
         """Divide groups as finely as the tables of the parents found allow."""
