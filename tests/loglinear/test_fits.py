@@ -273,7 +273,7 @@ def test_relative_precisions_are_those_of_the_greatest_evidence(monkeypatch):
         owners=np.append(-1, np.repeat(np.arange(3), n)),
         depths=np.append(-1, np.zeros(3 * n, np.int64)),
         n_columns=1,
-        parameter_mass=lambda: mass,
+        parameter_mass=mass,
     )
     steep = (0.5 * mass * (0.25 + 0.01))[1:].reshape(3, n)
     sizes = np.array([0.2, 1.0, 3.0])[:, None]  # standard deviations of the true parameters

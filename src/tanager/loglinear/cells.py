@@ -23,6 +23,7 @@ scores; elsewhere they are the parameters.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from math import prod
 from typing import TypeVar
 
@@ -274,8 +275,9 @@ class Terms:
         slopes[self.blank] = 0.0
         return slopes
 
+    @cached_property
     def parameter_mass(self) -> Floats:
-        """Return the weight of the rows that each parameter speaks for, shape (n_cells,)."""
+        """The weight of the rows that each parameter speaks for, shape (n_cells,)."""
         out = self.mass.copy()
         for block in self._blocks:
             block.pull_mass(out)

@@ -286,4 +286,4 @@ def _curvature(terms: Terms, class_shares: Floats) -> Floats:
     """Return about the second derivative of the loss by each parameter, (n_cells, n_columns)."""
     spread = class_shares * (1.0 - class_shares) + 0.01
     columns = spread[1:2] if terms.n_columns == 1 else spread
-    return 0.5 * terms.parameter_mass()[:, None] * columns
+    return 0.5 * terms.parameter_mass[:, None] * columns

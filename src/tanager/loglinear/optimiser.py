@@ -408,17 +408,19 @@ def strengths(low: int, high: int) -> tuple[float, ...]:
     return tuple(10.0 ** (power / 2) for power in range(low, high + 1))
 
 
-def climb(loss: Callable[[int], float], start: int, number: int, least: float = 0.0) -> int:
+def climb(
+    gain: Callable[[int, int], float], start: int, number: int, least: float = 0.0
+) -> int:
     """Go from a place to the next stronger while it is no worse, else to weaker ones.
 
-    `loss` is that of held-out rows at a place among `number` strengths; a weaker strength must
-    be better by more than `least`.
+    `gain` is what held-out rows lose less at the second of two places among `number` strengths
+    than at the first; a weaker strength must be better by more than `least`.
     """
     at = start
-    while at + 1 < number and loss(at + 1) <= loss(at):
+    while at + 1 < number and gain(at, at + 1) >= 0.0:
         at += 1
     if at > start:
         return at
-    while at > 0 and loss(at - 1) < loss(at) - least:
+    while at > 0 and gain(at, at - 1) > least:
         at -= 1
     return at

@@ -445,9 +445,13 @@ def test_options_that_are_not_allowed(options):
 
 def test_strengths_are_climbed_to_the_least_loss():
     losses = [5.0, 4.0, 3.0, 3.5, 6.0]
-    assert climb(losses.__getitem__, 4, 5, 0.0) == 2
-    assert climb(losses.__getitem__, 0, 5, 0.0) == 2
-    assert climb(losses.__getitem__, 3, 5, 1.0) == 3
+
+    def gain(before, after):
+        return losses[before] - losses[after]
+
+    assert climb(gain, 4, 5, 0.0) == 2
+    assert climb(gain, 0, 5, 0.0) == 2
+    assert climb(gain, 3, 5, 1.0) == 3
 
 
 @pytest.mark.parametrize("total", [1.0, 1 / 1024, 37.5])

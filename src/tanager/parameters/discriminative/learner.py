@@ -239,6 +239,10 @@ def _choose_strengths(problem: Problem) -> Strengths:
     for name in ("correction", "l2"):
         if given[name] == "cv":
             ways = [chosen._replace(**{name: strength}) for strength in GRID]
-            found = climb(lambda at, ways=ways: loss(ways[at]), middle, len(GRID))  # type: ignore[misc]
+
+            def gain(before: int, after: int, ways: list[Strengths] = ways) -> float:
+                return loss(ways[before]) - loss(ways[after])
+
+            found = climb(gain, middle, len(GRID))
             chosen = ways[found]
     return chosen

@@ -27,6 +27,7 @@ from tanager.structure import FitPlan, Structure
 
 WORKING = 8  # vectors of parameters that a fit holds besides what it remembers, about
 LEAST_GAIN = 0.5  # nats on all left-out rows for which a weaker prior is taken: less may be chance
+SURE = 2.0  # standard errors of a difference between strengths, after which no more rows are asked
 FLOOR = -690.0  # a probability of 0 is taken for 1e-300, that no member vetoes alone
 STRENGTHS = strengths(-4, 8)  # that are tried
 FIRST, LAST = STRENGTHS.index(1.0), len(STRENGTHS) - 1
@@ -121,34 +122,43 @@ class Smooth(Member):
             if trial.apart
         ]
         last: list[Fit | None] = [None] * len(terms)
-        losses: dict[int, float] = {}
-        tried: dict[int, tuple[Floats, list[Floats]]] = {}  # large: of the last three
+        said: dict[tuple[int, int], Floats] = {}  # by place and part; large: of two places
+        found: dict[tuple[int, int], Fit] = {}
 
-        def loss(place: int) -> float:
-            if place not in losses:
-                said, found = [], []
-                for at, part in enumerate(trial.parts):
-                    start = last[at] or self._first(terms[at], at)
-                    last[at] = fit = self._fit(part, rows[at], place, start, self.settings)
-                    found.append(fit.free)
-                    held = asked[at] if asked else rows[at]
-                    said.append(log_posterior(held.log_joint(fit.free, left_out=not asked)))
-                together = np.concatenate(said)
-                losses[place], tried[place] = trial.loss(together), (together, found)
-                if len(tried) > 3:  # `climb` stops at one of these
-                    del tried[next(iter(tried))]
-            return losses[place]
+        def judge(place: int, at: int) -> Floats:
+            if (place, at) not in said:
+                start = last[at] or self._first(terms[at], at)
+                last[at] = fit = self._fit(trial.parts[at], rows[at], place, start, self.settings)
+                found[place, at] = fit._replace(curvature=None)
+                held = asked[at] if asked else rows[at]
+                said[place, at] = log_posterior(held.log_joint(fit.free, left_out=not asked))
+            return said[place, at]
+
+        def gain(before: int, after: int) -> float:
+            """Compare two places by one part after the other, until it's beyond much doubt."""
+            for key in [key for key in said if key[0] not in (before, after)]:
+                del said[key], found[key]
+            gaps = np.zeros(0)
+            for at in range(len(terms)):
+                own = slice(len(gaps), len(gaps) + trial.held[at].n_rows)
+                row = np.arange(own.stop - own.start), trial.labels[own]
+                gap = (judge(after, at)[row] - judge(before, at)[row]) * trial.weights[own]
+                gaps = np.append(gaps, gap)
+                total, noise = float(gaps.sum()), float(np.sqrt(np.dot(gaps, gaps)))
+                if abs(total) > SURE * noise:
+                    break
+            return total / float(trial.weights[: len(gaps)].sum())
 
         least = LEAST_GAIN / float(trial.weights.sum())
         start = max(self.place, FIRST + 1) if self._apart(trial.parts[0]) else self.place
-        self.place = climb(loss, start, len(STRENGTHS), least)
-        self.loss, (self.held_out, found) = losses[self.place], tried[self.place]
-        alone = len(terms) == 1  # of several parts none has the terms of all rows, to go on from
-        self._fits = [
-            (one, fit._replace(free=free, curvature=fit.curvature if alone else None))
-            for one, fit, free in zip(terms, last, found, strict=True)
-            if fit is not None
-        ]
+        self.place = climb(gain, start, len(STRENGTHS), least)
+        parts = range(len(terms))
+        self.held_out = np.concatenate([judge(self.place, at) for at in parts])
+        self.loss = trial.loss(self.held_out)
+        fits = [found[self.place, at] for at in parts]
+        if len(terms) == 1 and last[0] is not None:  # of several, none has the terms of all rows
+            fits[0] = fits[0]._replace(curvature=last[0].curvature)
+        self._fits = list(zip(terms, fits, strict=True))
 
     def _first(self, terms: Terms, at: int) -> Floats | None:
         """Return where to start from in a part of the trial."""

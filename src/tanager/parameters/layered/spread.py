@@ -224,7 +224,7 @@ class _RowCells:
         """Draw parameters, (n_cells, n_draws), with mean zero."""
         terms = self._terms
         mean = curvature.sum() / max(float(terms.mass[0]), 1e-300)
-        scale = 1.0 / (terms.parameter_mass() * mean + precision)[:, None]
+        scale = 1.0 / (terms.parameter_mass * mean + precision)[:, None]
 
         def back(rows: Floats) -> Floats:
             return terms.pull(np.asarray(self._back @ rows))
