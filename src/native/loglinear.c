@@ -352,6 +352,107 @@ KERNEL(share_slopes,
        "slopes: float64[n_sums, n_columns]\n"
        "out: float64[n_cells, n_columns] written")
 
+/* The product of two vectors: eight sums at a time, in a fixed order. */
+INLINE double sum_products(const double *a, const double *b, int64_t n)
+{
+    double part[8] = {0};
+    int64_t k = 0;
+    for (; k + 8 <= n; k += 8)
+        for (int j = 0; j < 8; j++)
+            part[j] += a[k + j] * b[k + j];
+    for (; k < n; k++)
+        part[0] += a[k] * b[k];
+    return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
+}
+
+WIDE(double, product, (const double *a, const double *b, int64_t n), (a, b, n))
+{
+    return sum_products(a, b, n);
+}
+
+INLINE void multiply_strip(const double *matrix, int64_t n_rows, int64_t n_inner, const double *x,
+                           int64_t n, int64_t column, int width, double *out)
+{
+    for (int64_t i = 0; i < n_rows; i++, matrix += n_inner) {
+        double total[STRIP] = {0};
+        const double *row = x + column;
+        for (int64_t k = 0; k < n_inner; k++, row += n)
+            for (int c = 0; c < width; c++)
+                total[c] += matrix[k] * row[c];
+        for (int c = 0; c < width; c++)
+            out[i * n + column + c] = total[c];
+    }
+}
+
+/* Write the product of a matrix (n_rows, n_inner) and x (n_inner, n) to out (n_rows, n). */
+INLINE void multiply(const double *matrix, int64_t n_rows, int64_t n_inner, const double *x,
+                     int64_t n, double *out)
+{
+    if (n == 1) {
+        for (int64_t i = 0; i < n_rows; i++)
+            out[i] = sum_products(matrix + i * n_inner, x, n_inner);
+        return;
+    }
+    int64_t column = 0;
+    for (; column + STRIP <= n; column += STRIP)
+        multiply_strip(matrix, n_rows, n_inner, x, n, column, STRIP, out);
+    switch (n - column) {
+    case 7: multiply_strip(matrix, n_rows, n_inner, x, n, column, 7, out); break;
+    case 6: multiply_strip(matrix, n_rows, n_inner, x, n, column, 6, out); break;
+    case 5: multiply_strip(matrix, n_rows, n_inner, x, n, column, 5, out); break;
+    case 4: multiply_strip(matrix, n_rows, n_inner, x, n, column, 4, out); break;
+    case 3: multiply_strip(matrix, n_rows, n_inner, x, n, column, 3, out); break;
+    case 2: multiply_strip(matrix, n_rows, n_inner, x, n, column, 2, out); break;
+    case 1: multiply_strip(matrix, n_rows, n_inner, x, n, column, 1, out); break;
+    }
+}
+
+/* Multiply tables (n_rows, n_columns, n) of values by a matrix along either side, in place. A
+ * table of one column has no second side. The transposed matrices stand where the matrices do. */
+WIDE(void, turn_sides,
+     (const int64_t *shape, const double *along, const double *across, const double *transposed,
+      int64_t n, double *values, double *between),
+     (shape, along, across, transposed, n, values, between))
+{
+    int64_t n_rows = shape[0], n_columns = shape[1], size = n_columns * n;
+    multiply(along, n_rows, n_rows, values, size, between);
+    if (n_columns == 1)
+        memcpy(values, between, sizeof(double) * (size_t)(n_rows * size));
+    else if (n == 1)
+        multiply(between, n_rows, n_columns, transposed, n_columns, values);
+    else
+        for (int64_t i = 0; i < n_rows; i++)
+            multiply(across, n_columns, n_columns, between + i * size, n, values + i * size);
+}
+
+static int64_t run_turn_tables(Argument *arguments)
+{
+    int64_t n_tables = SIZE(0), n = LENGTH(7, 1);
+    for (int64_t t = 0; t < n_tables; t++) {
+        int64_t shape[2] = {LONGS(1)[t], LONGS(2)[t]};
+        const double *along = DOUBLES(5) + LONGS(3)[t], *across = DOUBLES(5) + LONGS(4)[t];
+        turn_sides(shape, along, across, DOUBLES(6) + LONGS(4)[t], n,
+                   DOUBLES(7) + LONGS(0)[t] * n, DOUBLES(8));
+    }
+    return 0;
+}
+KERNEL(turn_tables,
+       "starts: int64[n_tables]\n"
+       "n_rows: int64[n_tables]\n"
+       "n_columns: int64[n_tables]\n"
+       "along: int64[n_tables]\n"
+       "across: int64[n_tables]\n"
+       "matrices: float64[n_numbers]\n"
+       "transposed: float64[n_numbers]\n"
+       "values: float64[n_cells, n_scores] written\n"
+       "between: float64[n_between] written\n"
+       "1 <= n_rows\n"
+       "1 <= n_columns\n"
+       "starts + n_rows * n_columns <= n_cells\n"
+       "along + n_rows * n_rows <= n_numbers\n"
+       "across + n_columns * n_columns <= n_numbers\n"
+       "n_rows * n_columns * n_scores <= n_between")
+
 /* Write the place of each row in each table to out (n_rows, n_tables). Table t has the
  * members table_start[t] .. table_start[t + 1]; member m reads the code of a feature, and
  * adds shares[share_start[m] + code] to the row's joint value, whose place is
@@ -425,19 +526,6 @@ KERNEL(weigh_joints,
        "weights: float64[n_rows] or empty\n"
        "place_start: int64[n_tables] below n_mass\n"
        "mass: float64[n_mass] written")
-
-/* The product of two vectors: eight sums at a time, in a fixed order. */
-WIDE(double, product, (const double *a, const double *b, int64_t n), (a, b, n))
-{
-    double part[8] = {0};
-    int64_t k = 0;
-    for (; k + 8 <= n; k += 8)
-        for (int j = 0; j < 8; j++)
-            part[j] += a[k + j] * b[k + j];
-    for (; k < n; k++)
-        part[0] += a[k] * b[k];
-    return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
-}
 
 WIDE(void, add_multiple,
      (double *to, double factor, const double *what, int64_t n),

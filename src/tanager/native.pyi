@@ -235,6 +235,17 @@ def weigh_joints(
     place_start: Ints,
     mass: Floats,
 ) -> int: ...
+def turn_tables(
+    starts: Ints,
+    n_rows: Ints,
+    n_columns: Ints,
+    along: Ints,
+    across: Ints,
+    matrices: Floats,
+    transposed: Floats,
+    values: Floats,
+    between: Floats,
+) -> int: ...
 def descend(
     steps: Floats,
     changes: Floats,

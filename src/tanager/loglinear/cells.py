@@ -2,16 +2,14 @@
 
 ::
 
-    cell 0            the class node
-    ordered features  (n_ordered_features, width) cells: each one's values, then
-                      cells of zero up to the width that all of them share
-    smooth pairs      blocks of (n_pairs, side, side) cells, pairs of about one size
-                      together: the joint values of a parent and a feature, one of
-                      them ordered, and cells of zero up to the sides
-    slanted pairs     (n_pairs, width) cells: a curve along a weighted sum of both members'
-                      ranks each, which many of their joint values share
-    other families    their joint values that rows have, the feature's minor,
-                      then one cell of zero
+    cell 0           the class node
+    features         their values
+    smooth pairs     all joint values of a parent and a feature, one of them ordered
+    slanted pairs    a curve along a weighted sum of both members' ranks, which many
+                     of their joint values share
+    other families   their joint values that rows have, the feature's minor
+
+in the order of the families, each followed by one cell of zero.
 
 A row with an unknown member of a family, or with joint values of another family
 that no training row has, reads a cell of zero. Every cell is also a parameter.
@@ -32,7 +30,7 @@ from numpy.typing import NDArray
 
 from tanager.codes import Rows
 from tanager.engines import FitContext
-from tanager.loglinear.curves import PADDED, Curves, Sheets, align, basis, curve_basis
+from tanager.loglinear.curves import SmoothTables, align, basis, curve_basis
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
 from tanager.loglinear.steps import Signs, TableSteps, fill_order, signed_axes, step_matrix
 from tanager.numerics import Floats, Ints
@@ -58,7 +56,7 @@ class Terms:
     mass: shape (n_cells,); the weight of each cell's rows.
     n_columns: columns of scores: one per class; a single one for two classes, the second's score
         less the first's.
-    blank: the cells of zero of families whose scores aren't smooth.
+    blank: shape (n_families,); each family's cell of zero.
     joint: the tables that rows read.
     steps: the scores that rise or fall, with the bounds of the parameters.
     """
@@ -91,7 +89,7 @@ class Terms:
         self._lay_out(columns)
         self.mass[0] = rows.total_weight
         self.steps = self._find_steps() if self._signs else None
-        self._blocks: list[Curves | Sheets | TableSteps] = [*self._smooth]
+        self._blocks: list[SmoothTables | TableSteps] = [self._smooth]
         if self.steps is not None:
             self._blocks.append(self.steps)
         if len(tables) == len(self.families):
@@ -103,67 +101,41 @@ class Terms:
 
     def _lay_out(self, columns: Columns) -> None:
         """Give every family its cells."""
-        self.starts = np.zeros(len(self.families), np.int64)
         bases = [self._basis(column) for column in range(len(columns.arities))]
-        smooth = [at for at in range(len(self.families)) if self._is_smooth(at, bases)]
-        aligned = {at: self._aligned(at, bases) for at in smooth}
-        self._kept = aligned  # as long as these terms live, others find the same bases
         slanted = self._diagonals()
-        alike: dict[tuple[int, ...], list[int]] = {}
-        for at in smooth:  # sizes that differ little are padded to the largest
-            sizes = tuple(-(-arity // PADDED) for arity in self._shapes[at])
-            alike.setdefault(sizes if len(sizes) > 1 else (), []).append(at)
-        single = alike.pop((), [])
-        self._smooth: list[Curves | Sheets] = [Curves(single, [aligned[at][0] for at in single])]
-        self._smooth += [Sheets(held, [aligned[at] for at in held]) for held in alike.values()]
-        if slanted:
-            curves = [curve_basis(n_bins) for n_bins, _ in slanted.values()]
-            self._smooth.append(Curves(list(slanted), curves))
-        start = 1
-        depths, mass = [np.full(1, -1)], [np.zeros(1)]
+        smooth: dict[int, list[Floats]] = {}
         # By family: the cell of each joint value, "unknown" being one more value of each member,
         # counted from the family's start, (*(arity + 1)).
-        self._places: dict[int, Ints] = {}
-        for block in self._smooth:
-            block.start = start
-            depth = len(self.families[next(iter(block.firsts), 0)]) - 1
-            own = np.zeros(block.n_cells)
-            for at, first in block.firsts.items():
-                self.starts[at] = start + first
-                places = np.full(self._masses[at].shape, block.size - 1)
-                cells = slanted[at][1] if at in slanted else block.places(self._shapes[at])
-                _known(places)[...] = np.where(cells < 0, block.size - 1, cells)
-                known = _known(self._masses[at]).ravel()
-                sums = np.bincount(_known(places).ravel(), known, block.size)
-                own[first : first + block.size - 1] = sums[:-1]
-                self._places[at] = places
-            depths.append(np.full(block.n_cells, depth))
-            mass.append(own)
-            start += block.n_cells
-        blank = []
+        self._places: list[Ints] = []
+        sizes: list[int] = []
+        mass: list[Floats] = [np.zeros(1)]
         for at, family in enumerate(self.families):
-            if at in self._places:
-                continue
-            known = _known(self._masses[at]).ravel()
-            self.starts[at] = start
-            # Every value of a feature alone has a cell; of more features, what rows have.
-            seen = np.flatnonzero(known) if len(family) > 1 else np.arange(known.size)
-            cells = np.full(known.size, len(seen))
-            cells[seen] = np.arange(len(seen))
-            self._places[at] = np.full(self._masses[at].shape, len(seen))
-            _known(self._places[at])[...] = cells.reshape(self._shapes[at])
-            depths.append(np.full(len(seen) + 1, len(family) - 1))
-            mass.append(np.append(known[seen], 0.0))
-            blank.append(start + len(seen))
-            start += len(seen) + 1
-        self.n_cells = start
-        order = np.argsort(self.starts)
-        self.owners = np.full(start, -1)
-        self.owners[1:] = order[
-            np.searchsorted(self.starts[order], np.arange(1, start), "right") - 1
-        ]
-        self.depths, self.mass = np.concatenate(depths), np.concatenate(mass)
-        self.blank = np.array(blank, np.int64)
+            known = _known(self._masses[at])
+            cells, n_own = np.arange(known.size).reshape(known.shape), known.size
+            if at in slanted:
+                n_own, cells = slanted[at]
+                smooth[at] = [curve_basis(n_own)]
+            elif self._is_smooth(at, bases):
+                smooth[at] = self._aligned(at, bases)
+            elif len(family) > 1:
+                # Every value of a feature alone has a cell; of more features, what rows have.
+                n_own = int(np.count_nonzero(known))
+                cells = np.where(known > 0, np.cumsum(known > 0).reshape(known.shape) - 1, -1)
+            places = np.full(self._masses[at].shape, n_own)
+            _known(places)[...] = np.where(cells < 0, n_own, cells)
+            self._places.append(places)
+            own = np.bincount(_known(places).ravel(), known.ravel(), n_own + 1)[:-1]
+            mass += [own.astype(np.float64), np.zeros(1)]
+            sizes.append(n_own + 1)
+        ends = 1 + np.cumsum(sizes, dtype=np.int64)
+        self.starts, self.blank = ends - sizes, ends - 1
+        self.mass = np.concatenate(mass)
+        self.n_cells = len(self.mass)
+        self.owners = np.append(-1, np.repeat(np.arange(len(sizes)), sizes))
+        depths = [len(family) - 1 for family in self.families]
+        self.depths = np.append(-1, np.repeat(depths, sizes)).astype(np.int64)
+        self._kept = smooth  # as long as these terms live, others find the same bases
+        self._smooth = SmoothTables(list(smooth.values()), [self.starts[at] for at in smooth])
 
     def _is_smooth(self, at: int, bases: list[Floats | None]) -> bool:
         """Whether neighbouring values of a family have similar scores."""
@@ -184,7 +156,7 @@ class Terms:
 
         A value's rank is the share of rows before it. Weighted sums of both ranks are cut into
         intervals of equal width, about as many as the members have values together. Values
-        outside the order stand at the last cell of the block, -1.
+        outside the order stand nowhere, -1.
         """
         out: dict[int, tuple[int, Ints]] = {}
         ranked: dict[tuple[int, ...], list[Floats]] = {}

@@ -9,28 +9,24 @@ with independent z of variance one and :math:`\sigma_j^2` falling as
 :math:`1 / (1 + \tau (2 k \sin(\pi j / 2 k))^2)`: the eigenvectors of a ridge on
 the scores and on the differences of neighbours. In this basis the prior is a
 plain ridge, and the fit well conditioned. The mean variance of the scores is
-one, as that of free scores. Blocks of cells of ordered features, and of pairs of
-them, are padded to the size of the largest, so that one product does for all.
+one, as that of free scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from math import prod
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from tanager.numerics import Floats, Ints
+from tanager import native
+from tanager.numerics import Floats
 
 SMOOTHNESS = 0.3  # tau: of differences, against that of the scores themselves
 LEAST_ORDERED = 3  # two values have one difference: there is nothing to be smooth over
 EVEN = 1.5  # the heaviest value, in mean weights, up to which the cosines are as good as aligned
 MOST_ORDERED = 256  # past it the matrices would cost more than smoothness brings: free scores
-
-PADDED = 8  # sizes of bases that differ by less are padded to the largest
-SMALL = 1 << 16  # numbers of all bases, up to which one product of all is the quickest
 
 # Bases that are in use, by what they are of: members of all depths have the same curves.
 _ALIGNED: WeakValueDictionary[bytes, Floats] = WeakValueDictionary()
@@ -99,132 +95,40 @@ def align(matrix: Floats, mass: Floats) -> Floats:
     return turned
 
 
-class Curves:
-    """The cells of `chosen` families, ordered features alone, in one block.
+class SmoothTables:
+    """The cells of smooth families: of one column, or of two, with a basis along each.
 
-    `start` is the block's first cell, `firsts` those of the families, counted from it, and `size`
-    the number of cells of each; the last is always zero.
+    `bases` are the bases of each family, `starts` their first cells.
     """
 
-    def __init__(self, chosen: Sequence[int], bases: Sequence[Floats]) -> None:
-        self.size = 1 + max((len(matrix) for matrix in bases), default=0)
-        self.firsts = {at: row * self.size for row, at in enumerate(chosen)}
-        self.n_cells = len(chosen) * self.size
-        self.start = 0
-        self._groups = _alike(bases)
-
-    def places(self, shape: tuple[int, ...]) -> Ints:
-        """Return the cells of a family's joint values, counted from its first, (*shape)."""
-        return np.arange(shape[0])
+    def __init__(self, bases: Sequence[Sequence[Floats]], starts: Sequence[int]) -> None:
+        alone = np.ones((1, 1))  # of the second side of a family of one column
+        pairs = [(*family, alone)[:2] for family in bases]
+        known = {id(matrix): matrix for pair in pairs for matrix in pair}  # families share them
+        offsets = dict(zip(known, np.cumsum([0, *(m.size for m in known.values())]), strict=False))
+        tables = [
+            (start, len(along), len(across), offsets[id(along)], offsets[id(across)])
+            for start, (along, across) in zip(starts, pairs, strict=True)
+        ]
+        self._tables = np.array(tables, np.int64).reshape(-1, 5).T.copy()
+        self._matrices = np.concatenate([np.zeros(0), *(m.ravel() for m in known.values())])
+        self._transposed = np.concatenate([np.zeros(0), *(m.T.ravel() for m in known.values())])
+        self._largest = int((self._tables[1] * self._tables[2]).max(initial=0))
 
     def expand(self, values: Floats) -> None:
-        """Turn the block's parameters, among those of all cells, into scores, in place."""
-        own = self._families(values)
-        for rows, matrix in self._groups:
-            side = matrix.shape[-1]
-            own[rows, :side] = _turn(matrix, own[rows, :side])
-            own[rows, side:] = 0.0
+        """Turn the families' parameters, among those of all cells, into scores, in place."""
+        self._turn(values, self._matrices, self._transposed)
 
     def pull(self, slopes: Floats) -> None:
-        """Turn the block's derivatives by scores into those by parameters, in place."""
-        own = self._families(slopes)
-        for rows, matrix in self._groups:
-            side = matrix.shape[-1]
-            own[rows, :side] = _turn(matrix.swapaxes(-1, -2), own[rows, :side])
-            own[rows, side:] = 0.0
+        """Turn the families' derivatives by scores into those by parameters, in place."""
+        self._turn(slopes, self._transposed, self._matrices)
 
     def pull_mass(self, mass: Floats) -> None:
-        """Turn the block's second derivatives by scores into those by parameters, in place."""
-        own = self._families(mass[:, None])
-        for rows, matrix in self._groups:
-            side = matrix.shape[-1]
-            own[rows, :side] = _turn(matrix.swapaxes(-1, -2) ** 2, own[rows, :side])
+        """Turn the families' second derivatives by scores into those by parameters, in place."""
+        self._turn(mass[:, None], self._transposed**2, self._matrices**2)
 
-    def _families(self, cells: Floats) -> Floats:
-        """Return the block's part of all cells, (n_families, size, n_columns)."""
-        own = cells[self.start : self.start + self.n_cells]
-        return own.reshape(len(self.firsts), self.size, cells.shape[1])
-
-
-def _alike(bases: Sequence[Floats]) -> list[tuple[Ints | slice, Floats]]:
-    """Return families that are turned by one product, with their matrix or matrices.
-
-    All of them where their matrices are small. Else numbers whose values are about as
-    heavy share one basis, (side, side), and the others are stacked by size. Stacked
-    matrices are padded with zeros, (n_families, side, side).
-    """
-    if len(bases) * max((len(matrix) for matrix in bases), default=0) ** 2 <= SMALL:
-        return [(slice(None), _stack(bases))] if len(bases) else []
-    same: dict[int, list[int]] = {}
-    for row, matrix in enumerate(bases):
-        same.setdefault(id(matrix), []).append(row)
-    shared = [rows for rows in same.values() if len(rows) > 1]
-    by_size: dict[int, list[int]] = {}
-    for rows in same.values():
-        if len(rows) == 1:
-            by_size.setdefault(-(-len(bases[rows[0]]) // PADDED), []).append(rows[0])
-    return [(np.array(rows), bases[rows[0]]) for rows in shared] + [
-        (np.array(rows), _stack([bases[row] for row in rows])) for rows in by_size.values()
-    ]
-
-
-def _turn(matrix: Floats, cells: Floats) -> Floats:
-    """Return a matrix, or one for each family, times its cells (n_families, side, n_columns)."""
-    if matrix.ndim == 3:
-        return np.matmul(matrix, cells)
-    return np.tensordot(cells, matrix, ((1,), (1,))).transpose(0, 2, 1)
-
-
-class Sheets:
-    """The cells of families of two columns or more, in one block: a basis along each axis.
-
-    `bases` are those of each family, which all have as many axes. Attributes are those of
-    `Curves`.
-    """
-
-    def __init__(self, chosen: Sequence[int], bases: Sequence[Sequence[Floats]]) -> None:
-        # One more value along the first axis, whose cells are always zero.
-        along = enumerate(zip(*bases, strict=True))
-        self._bases = [_stack(matrices, blank=int(axis == 0)) for axis, matrices in along]
-        self._back = [np.ascontiguousarray(b.transpose(0, 2, 1)) for b in self._bases]
-        self._sides = tuple(b.shape[1] for b in self._bases)
-        self.size = prod(self._sides)
-        self.firsts = {at: row * self.size for row, at in enumerate(chosen)}
-        self.n_cells = len(chosen) * self.size
-        self.start = 0
-
-    def places(self, shape: tuple[int, ...]) -> Ints:
-        """Return the cells of a family's joint values, counted from its first, (*shape)."""
-        within = tuple(slice(size) for size in shape)
-        return np.arange(self.size).reshape(self._sides)[within]
-
-    def expand(self, values: Floats) -> None:
-        """Turn the block's parameters, among those of all cells, into scores, in place."""
-        self._turn(values, self._bases)
-
-    def pull(self, slopes: Floats) -> None:
-        """Turn the block's derivatives by scores into those by parameters, in place."""
-        self._turn(slopes, self._back)
-
-    def pull_mass(self, mass: Floats) -> None:
-        """Turn the block's second derivatives by scores into those by parameters, in place."""
-        self._turn(mass[:, None], [matrix**2 for matrix in self._back])
-
-    def _turn(self, values: Floats, matrices: Sequence[Floats]) -> None:
-        """Multiply the block's cells by a matrix along each axis, in place."""
-        own = values[self.start : self.start + self.n_cells]
-        cells, before = own, 1
-        for matrix in matrices:
-            n, side, _ = matrix.shape
-            cells = np.matmul(matrix[:, None], cells.reshape(n, before, side, -1))
-            before *= side
-        own[...] = cells.reshape(own.shape)
-
-
-def _stack(bases: Sequence[Floats], blank: int = 0) -> Floats:
-    """Return square matrices in one array, with at least so many rows and columns of zeros."""
-    side = blank + max((len(b) for b in bases), default=0)
-    out = np.zeros((len(bases), side, side))
-    for at, matrix in enumerate(bases):
-        out[at, : len(matrix), : len(matrix)] = matrix
-    return out
+    def _turn(self, values: Floats, matrices: Floats, transposed: Floats) -> None:
+        between = np.empty(self._largest * values.shape[1])
+        starts, n_rows, n_columns, along, across = self._tables
+        given = starts, n_rows, n_columns, along, across, matrices, transposed
+        native.turn_tables(*given, values, between)

@@ -77,9 +77,7 @@ def join_families(
     joined = join_sets(list(same), radices, cap, most)
     if len(joined) == len(alone):
         return alone
-    return [
-        (held, tuple(at for one in chosen for at in alone[one][1])) for held, chosen in joined
-    ]
+    return [(held, tuple(at for one in chosen for at in alone[one][1])) for held, chosen in joined]
 
 
 def join_sets(

@@ -408,9 +408,7 @@ def strengths(low: int, high: int) -> tuple[float, ...]:
     return tuple(10.0 ** (power / 2) for power in range(low, high + 1))
 
 
-def climb(
-    gain: Callable[[int, int], float], start: int, number: int, least: float = 0.0
-) -> int:
+def climb(gain: Callable[[int, int], float], start: int, number: int, least: float = 0.0) -> int:
     """Go from a place to the next stronger while it is no worse, else to weaker ones.
 
     `gain` is what held-out rows lose less at the second of two places among `number` strengths

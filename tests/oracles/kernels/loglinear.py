@@ -31,6 +31,16 @@ def share_slopes(ends, sources, slopes, out):
             out[source] += slope
 
 
+def turn_tables(starts, n_rows, n_columns, along, across, matrices, transposed, values, between):
+    """Multiply each table by a matrix along either side."""
+    for start, a, b, first, second in zip(starts, n_rows, n_columns, along, across, strict=True):
+        table = values[start : start + a * b].reshape(a, b, -1)
+        half = np.einsum("ij,jlc->ilc", matrices[first : first + a * a].reshape(a, a), table)
+        between[: half.size] = half.ravel()
+        sides = matrices[second : second + b * b].reshape(b, b) if b > 1 else np.eye(1)
+        table[...] = np.einsum("kl,ilc->ikc", sides, half)
+
+
 def evaluate_sums(
     cells,
     starts,

@@ -251,9 +251,8 @@ def _entries(part: Part, depth: int, scores: Floats, precision: Floats) -> list[
         cells = terms.cells(at)
         mass, own = terms.mass[cells], scores[cells]
         own = own - np.tensordot(mass, own, mass.ndim) / max(float(mass.sum()), LEAST)
-        # What no row has is as unsure as the prior.
-        unseen = np.isin(cells, terms.blank)
-        own[unseen] = 1.0 / np.sqrt(precision[cells[unseen]])[:, None]
+        if terms.slants[at] is None:  # what no row has is as unsure as the prior
+            own[cells == terms.blank[at]] = 1.0 / np.sqrt(precision[terms.blank[at]])
         drawn.append(own)
     selected = part.structure.selected
     position = {feature: at for at, feature in enumerate(selected)}
