@@ -108,8 +108,11 @@ _WHAT = {
     "sanitizers": "The tests of every room that calls C, built with AddressSanitizer and "
     "UndefinedBehaviorSanitizer; every allocation of every kernel fails once: an error, nothing "
     "written, nothing leaked.",
-    "commands": "Four commands at a time, drawn from fit, predict, score, export, show, report and "
-    "audit, on the same files: each succeeds, every file is whole after it, nothing is left over.",
+    "commands": "Five commands at a time, drawn from fit (with and without a checkpoint), predict, "
+    "score, export, show, explain, report, sample, drift, compare and audit, on the same tables, "
+    "models, outputs, checkpoint and run file, with and without --force: each succeeds, or says "
+    "that the file is there or in use; every file is whole and of one writer, every cell of the "
+    "run file is there once, nothing is left over.",
     "security": "Columns, values, classes and notes of edits with hostile names, drawn anew for "
     "every table, through DOT, BIF, XMLBIF, JSON, JavaScript (run by Node), C (read by a "
     "compiler), SQL (run by SQLite and DuckDB), notebooks, model pages, pages of comparisons, SVG, "
