@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
+from tanager import BayesNetClassifier
 from tanager.codes import Domain, Rows
 from tanager.codes.rows import exact_weights
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.structure import KDB, FitPlan, SelectiveKDB
 from tanager.structure.leave_one_out import SCORES, STRENGTH
 from tests.oracles import leave_one_out
@@ -242,3 +245,17 @@ def test_features_in_groups_and_few_rows_at_a_time_score_alike(n_classes, few_ro
     other, grouped = learn(rows, n_jobs=2, max_k=3)
     assert np.array_equal(grouped["surface"], info["surface"])
     assert other == structure
+
+
+@pytest.mark.filterwarnings("ignore:.*looks like an identifier")
+def test_many_classes_beyond_the_memory_limit_are_refused_before_they_take_it():
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 8, (4_000, 5)).astype(str), rng.permutation(4_000) % 1_000
+    clf = BayesNetClassifier("skdb", "laplace", memory_limit="1MB")
+    tracemalloc.start()
+    try:
+        with pytest.raises(MemoryBoundError, match=r"Raise memory_limit, .* the 1,000 classes"):
+            clf.fit(X, y)
+        assert tracemalloc.get_traced_memory()[1] < 128 << 20
+    finally:
+        tracemalloc.stop()

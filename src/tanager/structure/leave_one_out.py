@@ -21,8 +21,9 @@ these features is kept for the next ones.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,14 +116,20 @@ class Tries(NamedTuple):
         task: LeaveOneOutTask,
         families: Sequence[tuple[int, tuple[int, ...]]],
         trees: Sequence[ContextTree],
+        check: Callable[[Mapping[str, int], int], None] = lambda *_: None,
     ) -> Tries:
-        """Build the tries of families, in order of selection, from their trees."""
+        """Build the tries of families, in order of selection, from their trees.
+
+        `check` is told the bytes of a feature's, and the number of classes, before they are made.
+        """
         level_start, member = [0], list[int]()
         levels: list[_ParentLevel] = []
         for (feature, parents), tree in zip(families, trees, strict=True):
             branches: list[int] = [feature, *parents[: max(tree.seen_depth - 1, 0)]]
             widths = (tree.arity, *tree.context_arities[1 : len(branches)])
-            levels.extend(_levels(tree, widths, task))
+            name = task.domain.names[feature]
+            told = partial(lambda name, n: check({name: n}, task.domain.n_classes), name)
+            levels.extend(_levels(tree, widths, task, told))
             member += branches
             level_start.append(len(member))
         cells = np.cumsum([0] + [level.value.shape[0] for level in levels])
@@ -269,10 +276,13 @@ class _ParentLevel(NamedTuple):
 
 
 def _levels(
-    tree: ContextTree, widths: Sequence[int], task: LeaveOneOutTask
+    tree: ContextTree,
+    widths: Sequence[int],
+    task: LeaveOneOutTask,
+    check: Callable[[int], None],
 ) -> Iterator[_ParentLevel]:
     """Iterate over the levels of one family."""
-    n_classes = task.domain.n_classes
+    n_classes, n_numbers = task.domain.n_classes, 0
     made: _ParentLevel | None = None
     cell_id = np.zeros(0, np.int64)  # of each cell of the tree's level, over all classes
     context_id = node_class = np.zeros(1, np.int64)  # of each node
@@ -291,9 +301,12 @@ def _levels(
             cell_id, keys = _number(key, len(made.value) * width)
             above = keys // width
             yield made._replace(child=np.searchsorted(above, np.arange(len(made.value) + 1)))
+        n_contexts = int(context_id.max(initial=0)) + 1
+        n_numbers += (keys.shape[0] + n_contexts) * n_classes
+        check(16 * n_numbers)  # of float64, once more while they are joined
         joint = np.zeros((keys.shape[0], n_classes))
         joint[cell_id, node_class[node]] = level.cell_count
-        counts = np.zeros((int(context_id.max(initial=0)) + 1, n_classes))
+        counts = np.zeros((n_contexts, n_classes))
         counts[context_id, node_class] = level.node_counts()
         context = np.zeros(keys.shape[0], np.int64)
         context[cell_id] = context_id[node]

@@ -138,7 +138,9 @@ class SelectiveKDB(StructureLearner):
             )
             # What is in memory after the first group stays there; the rest goes to a new file.
             store = Store(0 if at else context.work_limit) if at + 1 < len(groups) else None
-            losses = LeaveOneOut(task, Tries.build(task, group, trees), states, store)
+            tries = Tries.build(task, group, trees, context.check_tables)
+            losses = LeaveOneOut(task, tries, states, store)
+            del tries
             del trees
             found, states = context.engine.run(losses, rows, context.progress, "leave-one-out")
             sums.append(found)
