@@ -19,7 +19,7 @@ from tanager.structure.differentiable import Differentiable
 from tanager.structure.differentiable.candidates import families_of
 from tanager.training import Training
 from tanager.training.model import Composed, Model, TrainingRows, log_joint
-from tanager.training.optimiser import ParentSearch, Plan, train
+from tanager.training.optimiser import ParentSearch, Task, train
 
 ALL_EARLIER = [[], [0], [0, 1], [0, 1, 2]]
 
@@ -155,18 +155,18 @@ def test_composed_columns_train_as_columns_that_are_written_out(share, monkeypat
     codes = np.stack([rng.integers(0, a + 1, 60) for a in arities], axis=1).astype(np.uint8)
     labels = rng.integers(0, 3, 60)
     rows = TrainingRows(codes, labels, None, families.composed)
-    plan = Plan(
-        Training(3, learning_rate=0.05, share=share, dropout=0.1),
-        8,
+    task = Task(
+        families.slots,
         HybridMargin(5.0, 2.0, 3.0),
-        lambda epoch: np.random.default_rng(epoch),
+        Training(3, batch_size=8, learning_rate=0.05, share=share, dropout=0.1),
         ParentSearch(families.sampler(), 0.02, (3.0, 0.7)),
     )
+    context = FitContext(seed=np.random.SeedSequence(5))
     chosen, ends, joints = np.array([0, 1, 3, 5]), [], []
     for of in (Composed.of, slow):
         monkeypatch.setattr(Composed, "of", of)
         model = Model.start(families.slots, 3, np.random.default_rng(1))
-        ends.append(train(rows, families.slots, model, plan).result)
+        ends.append(train(task, rows, model, context).result)
         joints.append(log_joint(ends[-1], families.slots, rows, chosen))
     first, second = ends
     for name, array in first.arrays().items():

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
+from tanager.engines import FitContext
 from tanager.losses import (
     ConditionalLogLikelihood,
     HybridMargin,
@@ -16,7 +15,7 @@ from tanager.losses import (
 from tanager.structure.differentiable.sampling import Arborescence, BestParent
 from tanager.training import Training
 from tanager.training.model import Model, Slots, TrainingRows, log_joint
-from tanager.training.optimiser import ParentSearch, Plan, _Trainer, entropy, train
+from tanager.training.optimiser import ParentSearch, Task, _Trainer, entropy, train
 from tests.oracles.gradient_training import Twin, log_softmax
 
 LOSSES = [
@@ -53,15 +52,15 @@ def twin_of(slots, model, *, share=False):
     return Twin(COLUMNS, SIZES, ARITIES, tables, model.prior, share=share)
 
 
-def plan_of(training, loss, batch_size=8, **search):
-    parents = ParentSearch(BestParent(), **search)
-    return Plan(training, batch_size, loss, lambda epoch: np.random.default_rng(epoch), parents)
+def task_of(slots, training, loss, batch_size=8, **search):
+    training.set_params(batch_size=batch_size)
+    return Task(slots, loss, training, ParentSearch(BestParent(), **search))
 
 
 def one_step(slots, model, rows, loss, **search):
-    plan = plan_of(Training(1, learning_rate=1e-3, dropout=0.0), loss, 40, **search)
-    trainer = _Trainer(rows, slots, model, plan)
-    trainer.epoch(0)
+    task = task_of(slots, Training(1, learning_rate=1e-3, dropout=0.0), loss, 40, **search)
+    trainer = _Trainer(task, rows, model)
+    trainer.epoch(0, np.random.default_rng(0))
     return trainer
 
 
@@ -146,10 +145,11 @@ def test_ten_batches_match_the_twin(problem, weighted, share, dropout):
         rows = rows._replace(weights=None)
     twin = twin_of(slots, model, share=share)
     training = Training(2, learning_rate=0.05, share=share, dropout=dropout)
-    plan = plan_of(training, loss, learning_rate=0.02, temperature=(3.0, 0.7))
-    train(rows, slots, model, plan)
+    task = task_of(slots, training, loss, learning_rate=0.02, temperature=(3.0, 0.7))
+    context = FitContext(seed=np.random.SeedSequence(5))
+    train(task, rows, model, context)
     for epoch in range(2):
-        rng = np.random.default_rng(epoch)
+        rng = task.random(context, epoch)
         for batch in np.array_split(rng.permutation(40), 5):
             noise = rng.gumbel(size=model.phi.shape)
             noisy = [twin.phi[i] + noise[i, : len(each)] for i, each in enumerate(COLUMNS)]
@@ -163,7 +163,7 @@ def test_ten_batches_match_the_twin(problem, weighted, share, dropout):
             gradient = loss(joint, part.labels)[1]
             if weighted:
                 gradient *= (part.weights / rows.weights.mean())[:, None]
-            rates = (training.rate(epoch), plan.parents.learning_rate, plan.parents.tau(epoch, 2))
+            rates = (training.rate(epoch), task.parents.learning_rate, task.parents.tau(epoch, 2))
             twin.step(part.codes, children, gradient, noisy, chosen, *rates)
     for (i, s), table in twin.tables.items():
         np.testing.assert_allclose(model.table(slots, i, s), log_softmax(table, 1), atol=1e-10)
@@ -176,14 +176,14 @@ def test_ten_batches_match_the_twin(problem, weighted, share, dropout):
 def test_the_average_is_that_of_the_last_epochs(problem, share):
     slots, model, rows = problem
     loss, first = HybridMargin(5.0, 2.0, 3.0), model.copy()
-    ends = []
+    ends, context = [], FitContext(seed=np.random.SeedSequence(5))
     # decay=1: a shorter training is then the beginning of a longer one.
     for epochs in (2, 3, 4):
         options = {"learning_rate": 0.05, "decay": 1.0, "share": share, "dropout": 0.0}
-        plan = plan_of(Training(epochs, **options), loss, temperature=(1.0, 1.0))
-        ends.append(train(rows, slots, first.copy(), plan).result)
-    plan = replace(plan, training=Training(4, average=0.75, **options))
-    run = train(rows, slots, first.copy(), plan)
+        task = task_of(slots, Training(epochs, **options), loss, temperature=(1.0, 1.0))
+        ends.append(train(task, rows, first.copy(), context).result)
+    task = task_of(slots, Training(4, average=0.75, **options), loss, temperature=(1.0, 1.0))
+    run = train(task, rows, first.copy(), context)
     assert run.n_summed == 3
     for i, columns in enumerate(COLUMNS):
         for s in range(len(columns)):

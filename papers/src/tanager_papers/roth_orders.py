@@ -166,9 +166,9 @@ def _pseudo_error(path: Path, epochs: int, kind: str, fold: int = 1) -> float:
     from tanager.structure.differentiable.learner import STARTS
     from tanager.structure.differentiable.sampling import Arborescence, BestParent
     from tanager.training import Training
-    from tanager.training.fitting import Task, fit
+    from tanager.training.fitting import fit
     from tanager.training.model import NO_PARENT, Slots, TrainingRows
-    from tanager.training.optimiser import ParentSearch, most_probable, scores
+    from tanager.training.optimiser import ParentSearch, Task, most_probable, scores
 
     codes, labels, n_train = _fold(path, fold)
     n_classes, arities = int(labels.max()) + 1, codes.max(axis=1).astype(np.int64) + 1
@@ -187,16 +187,20 @@ def _pseudo_error(path: Path, epochs: int, kind: str, fold: int = 1) -> float:
         tuple(f"a{i + 1}" for i in range(n)),
     )
     task = Task(
-        TrainingRows(codes[:, :n_train].T.copy(), labels[:n_train], None),
         slots,
-        lambda given, rng: STARTS["generative"](slots, given, n_classes, rng),
         HybridMargin(**LOSS),
         Training(epochs, learning_rate=0.1, decay=0.1, share=True, average=0.5),
         ParentSearch(Arborescence(slots) if kind == "arborescence" else BestParent()),
         (804,),
         "pseudo TAN",
     )
-    run, _ = fit(task, FitContext())
+    rows = TrainingRows(codes[:, :n_train].T.copy(), labels[:n_train], None)
+    run, _ = fit(
+        task,
+        rows,
+        lambda given, rng: STARTS["generative"](slots, given, n_classes, rng),
+        FitContext(),
+    )
     chosen = most_probable(run.result, slots, task.parents)
     held_out = TrainingRows(codes[:, n_train:].T.copy(), labels[n_train:], None)
     return 100 * scores(run.result, slots, held_out, chosen)[0]

@@ -142,7 +142,7 @@ def minimise(
                 # The parabola through the value and slope here and the value there.
                 bend = new_value - value - promised
                 lowest = -promised / (2.0 * bend) if isfinite(bend) else 0.0
-                length *= min(max(lowest, 0.1), 0.5)
+                length *= min(max(lowest, rule.shortest), 0.5)
         if found is None:
             # At the minimum no step is better, as far as floats can tell; anywhere else, value
             # and gradient contradict each other.
@@ -207,9 +207,10 @@ class _Search:
 
 
 class _Steepest:
-    """Along the gradient, twice as far as the last time."""
+    """Along the gradient, twice as far as the last time, halved until the value falls."""
 
     sharp: float | None = None
+    shortest = 0.5  # to which a step that is too long is shortened
 
     def __init__(self) -> None:
         self._length = 0.0
@@ -261,6 +262,8 @@ def remembered(size: int) -> int:
 
 class _Memory:
     """Limited-memory BFGS: the last steps and changes of the gradient, in rows used in turn."""
+
+    shortest = 0.1
 
     def __init__(
         self,

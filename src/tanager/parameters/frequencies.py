@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from numbers import Real
 
 import numpy as np
 
-from tanager.codes import Codes
 from tanager.codes.hashing import Sample, hash_bound
 from tanager.counts import ContextTree, Counts
-from tanager.engines import FitContext
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats
 from tanager.parameters.learner import CountLearner
 from tanager.parameters.spread import count_spread
 from tanager.parameters.tables import FamilyTable, TreeTable, family_members, log_posterior
 from tanager.structure import FitPlan, Structure
-
-TERM_BYTES = 1 << 26  # of the terms of families that are held at a time
 
 
 def additive_table(tree: ContextTree, added: float, *, backoff: bool) -> FamilyTable:
@@ -184,7 +178,13 @@ class MEstimate(_Additive):
         bound = hash_bound(rows, seed, n_holdout, context)
         rest = Counts(rows.subset(Sample(seed, bound, inside=False)), context)
         codes, labels, weights = rows.subset(Sample(seed, bound)).gather()[:3]
-        log_joints = self._log_joints(structure, rest, codes, context)
+        prior = MEstimate(1.0).log_prior(rest.classes)
+        log_joints = np.tile(prior, (len(self.candidates), codes.shape[1], 1))
+        for at, tree in enumerate(rest.trees(structure)):  # built one at a time, then dropped
+            members = family_members(structure, at)
+            for m, log_joint in zip(self.candidates, log_joints, strict=True):
+                table = MEstimate(m).family(tree)
+                table.add_terms(codes, counts.domain.arities, members, log_joint)
         losses = {}
         for m, log_joint in zip(self.candidates, log_joints, strict=True):
             loss = -log_posterior(log_joint)[np.arange(len(labels)), labels]
@@ -193,23 +193,6 @@ class MEstimate(_Additive):
         best = min(losses, key=lambda m: losses[m])
         context.record("parameters").update(m=best, holdout_log_loss=losses)
         return MEstimate(best)
-
-    def _log_joints(
-        self, structure: Structure, counts: Counts, codes: Codes, context: FitContext
-    ) -> Floats:
-        """Return the log-joint of coded rows under every candidate, (n, n_rows, n_classes)."""
-        log_joints = np.repeat(
-            MEstimate(1.0).log_prior(counts.classes)[None, None], len(self.candidates), 0
-        ).repeat(codes.shape[1], 1)
-        trees, arities = counts.trees(structure), counts.domain.arities
-        work = partial(_candidate_terms, self.candidates, structure, trees, codes, arities)
-        n_families = len(structure.selected)
-        step = max(1, TERM_BYTES // max(1, log_joints.nbytes))
-        for first in range(0, n_families, step):
-            some = range(first, min(first + step, n_families))
-            for terms in context.engine.map(work, some, context.progress, "parameters"):
-                log_joints += terms
-        return log_joints
 
     def _check(self) -> None:
         number = isinstance(self.m, Real) and 0 <= self.m < np.inf
@@ -294,19 +277,3 @@ class Friedman(CountLearner):
     def log_prior(self, class_counts: Floats) -> Floats:
         """Return the log frequencies of the classes."""
         return _log_shares(np.maximum(class_counts / class_counts.sum(), self.least))
-
-
-def _candidate_terms(
-    candidates: Sequence[float],
-    structure: Structure,
-    trees: Sequence[ContextTree],
-    codes: Codes,
-    arities: Ints,
-    at: int,
-) -> Floats:
-    """Return log P(x | y, parents) of one family under every m, (n, n_rows, n_classes)."""
-    tree, members = trees[at], family_members(structure, at)
-    out = np.zeros((len(candidates), codes.shape[1], tree.context_arities[0]))
-    for m, terms in zip(candidates, out, strict=True):
-        MEstimate(m).family(tree).add_terms(codes, arities, members, terms)
-    return out

@@ -7,13 +7,14 @@ from dataclasses import KW_ONLY, dataclass
 import numpy as np
 
 from tanager.counts import Counts
-from tanager.losses import Loss
+from tanager.losses import Loss, resolve_loss
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.tables import DenseTable, Tables, family_members
 from tanager.structure import FitPlan, Structure
 from tanager.training import Training
-from tanager.training.fitting import Task, fit
+from tanager.training.fitting import fit
 from tanager.training.model import JointTables, Model, Slots, TrainingRows
+from tanager.training.optimiser import Task
 from tanager.training.options import Trained
 
 TRAINING_STREAM = 803
@@ -91,9 +92,9 @@ class Hybrid(Trained, ParameterLearner):
             return Model.at(theta, n_blocks, joint.log_prior.copy(), np.zeros(slots.column.shape))
 
         rows = TrainingRows.of(counts.rows.gather(), structure.selected, composed)
-        stream = (TRAINING_STREAM,)
-        options = self.loss, training, None, stream, "tables by gradient"
-        run, info = fit(Task(rows, slots, start, *options), context)
+        stream, loss = (TRAINING_STREAM,), resolve_loss(self.loss)
+        task = Task(slots, loss, training, None, stream, "tables by gradient")
+        run, info = fit(task, rows, start, context)
         record.update(info)
         model = run.result
         shapes = [arities[family_members(structure, at)] for at in range(len(families))]

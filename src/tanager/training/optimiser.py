@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
+from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, TanagerError
 from tanager.losses import Loss, RowLoss
 from tanager.numerics import Floats, Ints, log_softmax, log_sum_exp
-from tanager.progress import Progress
 from tanager.training import checkpoint as checkpoints
 from tanager.training.checkpoint import Checkpoint
 from tanager.training.model import Model, Slots, TrainingRows, log_joint
 from tanager.training.options import Training
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # as in src/native/training.c
+START, EPOCHS, SPLIT, SEARCH = range(4)  # random streams of a fit, by what they are for
 _SHOWN = ("loss", "accuracy", "validation_error")
 
 
@@ -75,22 +75,52 @@ class ParentSearch:
 
 
 @dataclass(frozen=True)
-class Plan:
-    """All that a training needs besides its rows and its model."""
+class Task:
+    """What is trained, and how."""
 
-    training: Training
-    batch_size: int  # rows of a step
+    slots: Slots
     loss: Loss
-    # the random stream of an epoch, by its number: what lets a resumed run draw as the
-    # uninterrupted one
-    random: Callable[[int], np.random.Generator]
+    training: Training
     # how to learn the structure; None trains the tables of slot 0 alone
     parents: ParentSearch | None = None
-    # rows that choose the epoch to return; without, the last is returned
-    validation: TrainingRows | None = None
-    checkpoint: Checkpoint | None = None
-    progress: Progress = field(default_factory=Progress)
-    stage: str = "gradient training"
+    key: tuple[int, ...] = ()  # names the random streams
+    stage: str = "gradient training"  # what progress calls it
+
+    def random(self, context: FitContext, epoch: int) -> np.random.Generator:
+        """Return the random stream of an epoch: a resumed run draws as the uninterrupted one."""
+        return context.generator(*self.key, EPOCHS, epoch)
+
+    def checkpoint(
+        self,
+        rows: TrainingRows,
+        model: Model,
+        context: FitContext,
+        validation: TrainingRows | None,
+    ) -> Checkpoint | None:
+        """Return the file of a run that starts from a model; None where none is wanted."""
+        if context.checkpoint is None:
+            return None
+        search = self.parents
+        settings = self.training.get_params(deep=False) | {
+            "stage": self.stage,
+            "key": self.key,
+            "entropy": context.seed.entropy,
+            "spawn_key": context.seed.spawn_key,
+            "parents": search and (type(search.sampler).__name__, *astuple(search)[1:]),
+            "loss": loss_name(self.loss),
+        }
+        held_out = None if validation is None else validation.labels
+        composed = () if rows.composed is None else rows.composed
+        data = rows.codes, rows.labels, rows.weights, held_out, *composed, *self.slots, model.theta
+        return Checkpoint.of(context.checkpoint, settings, *data)
+
+
+def loss_name(loss: Loss) -> str:
+    """Return what identifies a loss from one process to the next."""
+    if isinstance(loss, RowLoss):
+        return repr(loss)
+    kind = loss if hasattr(loss, "__qualname__") else type(loss)
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 @dataclass
@@ -138,34 +168,43 @@ class Run:
         return model
 
 
-def train(rows: TrainingRows, slots: Slots, model: Model, plan: Plan) -> Run:
-    """Train a model in place, from its checkpoint if there is one; see `Run.result`."""
-    run = Run(model)
-    if plan.checkpoint is not None:
-        _restore(run, plan.checkpoint)
-    training = plan.training
+def train(
+    task: Task,
+    rows: TrainingRows,
+    model: Model,
+    context: FitContext,
+    validation: TrainingRows | None = None,
+) -> Run:
+    """Train a model in place, from its checkpoint if there is one; see `Run.result`.
+
+    `validation` rows choose the epoch to return; without, the last is returned.
+    """
+    run, slots, training, progress = Run(model), task.slots, task.training, context.progress
+    checkpoint = task.checkpoint(rows, model, context, validation)
+    if checkpoint is not None:
+        _restore(run, checkpoint)
     if training.share and run.epoch == 0:
         run.model.share(slots)
-    trainer = _Trainer(rows, slots, run.model, plan)
+    trainer = _Trainer(task, rows, run.model)
     epochs = training.epochs
-    plan.progress.start(plan.stage, epochs, unit="epochs")
-    plan.progress.advance(run.epoch)
+    progress.start(task.stage, epochs, unit="epochs")
+    progress.advance(run.epoch)
     while run.epoch < epochs and not run.stopped:
-        facts = trainer.epoch(run.epoch)
+        facts = trainer.epoch(run.epoch, task.random(context, run.epoch))
         if run.epoch >= (1 - training.average) * epochs:
             run.add()
-        if plan.validation is not None:
-            facts |= _validate(run, slots, plan, plan.validation)
+        if validation is not None:
+            facts |= _validate(run, task, validation)
         for name, value in facts.items():
             run.trace.setdefault(name, []).append(value)
         run.epoch += 1
-        plan.progress.advance(1, **{k: v for k, v in facts.items() if k in _SHOWN})
+        progress.advance(1, **{k: v for k, v in facts.items() if k in _SHOWN})
         over = run.epoch == epochs or run.stopped
-        if over and plan.validation is None and run.n_summed:
+        if over and validation is None and run.n_summed:
             run.best, run.best_epoch = run.averaged(slots), run.epoch - 1
-        if plan.checkpoint is not None and (over or run.epoch % checkpoints.EVERY == 0):
-            _save(run, plan.checkpoint)
-    plan.progress.finish()
+        if checkpoint is not None and (over or run.epoch % checkpoints.EVERY == 0):
+            _save(run, checkpoint)
+    progress.finish()
     return run
 
 
@@ -185,15 +224,15 @@ def scores(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> tupl
     return float(np.average(wrong, weights=weights)), float(np.average(log_loss, weights=weights))
 
 
-def _validate(run: Run, slots: Slots, plan: Plan, rows: TrainingRows) -> dict[str, float]:
+def _validate(run: Run, task: Task, rows: TrainingRows) -> dict[str, float]:
     """Score the epoch just done, keep it if it is the best, stop if patience ran out."""
-    model = run.averaged(slots)
-    chosen = most_probable(model, slots, plan.parents)
-    error, log_loss = scores(model, slots, rows, chosen)
+    model = run.averaged(task.slots)
+    chosen = most_probable(model, task.slots, task.parents)
+    error, log_loss = scores(model, task.slots, rows, chosen)
     errors, losses = (run.trace.get(f"validation_{name}", []) for name in ("error", "log_loss"))
     if run.best is None or (error, log_loss) < (errors[run.best_epoch], losses[run.best_epoch]):
         run.best, run.best_epoch = model, run.epoch
-    patience = plan.training.early_stopping
+    patience = task.training.early_stopping
     run.stopped = patience is not None and run.epoch - run.best_epoch >= patience
     return {"validation_error": error, "validation_log_loss": log_loss}
 
@@ -201,18 +240,18 @@ def _validate(run: Run, slots: Slots, plan: Plan, rows: TrainingRows) -> dict[st
 class _Trainer:
     """One training's arrays, so that a batch allocates little."""
 
-    def __init__(self, rows: TrainingRows, slots: Slots, model: Model, plan: Plan) -> None:
-        self.rows, self.slots, self.model, self.plan = rows, slots, model, plan
+    def __init__(self, task: Task, rows: TrainingRows, model: Model) -> None:
+        self.task, self.rows, self.slots, self.model = task, rows, task.slots, model
+        slots = task.slots
         self.space = slots.workspace(model.prior.shape[0])
         self.used = slots.used()
         self.weights = None if rows.weights is None else rows.weights / rows.weights.mean()
         self.chosen = np.zeros(slots.arity.shape[0], np.int64)
 
-    def epoch(self, number: int) -> dict[str, float]:
+    def epoch(self, number: int, rng: np.random.Generator) -> dict[str, float]:
         """Train on every row once, in random order; returns the epoch's facts."""
-        training, parents = self.plan.training, self.plan.parents
-        rng = self.plan.random(number)
-        n_batches = -(-self.rows.n_rows // self.plan.batch_size)
+        training, parents = self.task.training, self.task.parents
+        n_batches = -(-self.rows.n_rows // training.rows_per_batch(self.rows.n_rows))
         loss = hits = 0.0
         rate = training.rate(number)
         tau = 1.0 if parents is None else parents.tau(number, training.epochs)
@@ -236,13 +275,13 @@ class _Trainer:
     ) -> tuple[float, int]:
         """Take one step; returns the mean loss and the number of rows classified rightly."""
         model, slots = self.model, self.slots
-        parents, noisy = self.plan.parents, np.zeros(0)
+        parents, noisy = self.task.parents, np.zeros(0)
         if parents is not None:
             noisy = np.where(self.used, model.phi + rng.gumbel(size=model.phi.shape), -np.inf)
             self.chosen = parents.sampler(noisy)
         rows = self.rows.take(batch)
         contexts, children = rows.columns()
-        if self.plan.training.dropout:
+        if self.task.training.dropout:
             children = self._leave_out(children, rng)
         joint = np.empty((rows.n_rows, model.prior.shape[0]))
         joint[:] = model.prior
@@ -252,7 +291,7 @@ class _Trainer:
         model.n_steps[0] += 1
         if parents is not None:
             self._step_phi(parents, contexts, children, gradient, noisy, tau)
-        step = int(model.n_steps[0]) if self.plan.training.dense else 0
+        step = int(model.n_steps[0]) if self.task.training.dense else 0
         given = (*slots[:7], contexts, children, self.chosen, gradient, rate, step)
         native.step_tables(*given, *model.tables, *self.space)
         self._step_prior(gradient, rate)
@@ -262,13 +301,13 @@ class _Trainer:
         self, children: NDArray[np.int32], rng: np.random.Generator
     ) -> NDArray[np.int32]:
         """Return children (n_features, n_rows) with dropout; as parents their values stay known."""
-        kept = rng.random(children.shape) >= self.plan.training.dropout
+        kept = rng.random(children.shape) >= self.task.training.dropout
         unknown = self.slots.arity[:, None].astype(children.dtype)
         return np.where(kept, children, unknown)
 
     def _loss(self, joint: Floats, rows: TrainingRows, batch: Ints) -> tuple[float, Floats]:
         """Return the loss and its gradient; a row's weight multiplies its share of both."""
-        loss = self.plan.loss
+        loss = self.task.loss
         if self.weights is None:
             value, gradient = loss(joint, rows.labels)
             return float(value), np.ascontiguousarray(gradient, np.float64)

@@ -11,7 +11,7 @@ from tanager.codes import Domain
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.estimator import is_whole
-from tanager.losses import Loss
+from tanager.losses import Loss, resolve_loss
 from tanager.structure.constraints import Limits
 from tanager.structure.differentiable.candidates import (
     CandidateFamilies,
@@ -23,9 +23,9 @@ from tanager.structure.differentiable.sampling import Arborescence, BestParent, 
 from tanager.structure.learner import FitPlan, JointLearner
 from tanager.structure.structure import Structure
 from tanager.training import Training
-from tanager.training.fitting import Task, fit
+from tanager.training.fitting import fit
 from tanager.training.model import NO_PARENT, JointTables, Model, Slots, TrainingRows
-from tanager.training.optimiser import ParentSearch, Sampler, most_probable
+from tanager.training.optimiser import ParentSearch, Sampler, Task, most_probable
 from tanager.training.options import Trained
 
 PRIOR_ROWS = 5.0  # rows' worth of the table one level down that every context is given
@@ -191,18 +191,21 @@ class Differentiable(Trained, JointLearner):
         slots = families.slots
         sampler = self._sampler(families)
         temperature = (self.temperature[0], self.temperature[1])
-        chunk = counts.rows.gather()
+        rows = TrainingRows.of(counts.rows.gather(), range(domain.n_features), families.composed)
         task = Task(
-            TrainingRows.of(chunk, range(domain.n_features), families.composed),
             slots,
-            lambda rows, rng: STARTS[self.init](slots, rows, domain.n_classes, rng),
-            self.loss,
+            resolve_loss(self.loss),
             training,
             ParentSearch(sampler, self.structure_learning_rate, temperature),
             (TRAINING_STREAM,),
             "structure by gradient",
         )
-        run, info = fit(task, context)
+        run, info = fit(
+            task,
+            rows,
+            lambda part, rng: STARTS[self.init](slots, part, domain.n_classes, rng),
+            context,
+        )
         chosen = most_probable(run.result, slots, task.parents)
         structure, joint = _read_off(domain, run.result, families, chosen)
         info["probabilities"] = _probabilities(run.result, slots, chosen, sampler)
