@@ -37,8 +37,6 @@ from tanager.codes.values import (
 )
 from tanager.numerics import Floats, Ints
 
-_NO_HASHES = np.zeros(0, dtype=np.uint64)
-
 
 class Making(NamedTuple):
     """What columns are made with, besides what was seen of each."""
@@ -53,100 +51,73 @@ class Making(NamedTuple):
 class RowSample:
     """Keeps the `size` rows whose index has the smallest hash under the seed.
 
-    Each row is a place in several arrays, which have a quarter more room than `size`; when they are
-    full, the largest hashes leave. A table of no more than `size` rows is kept whole, and nothing
-    is hashed.
+    Rows stand in blocks, each a list of arrays: hashes, row indices, label ids, weights, then the
+    numbers by column. With a quarter more rows than `size` those of the largest hashes leave. A
+    table of no more than `size` rows is kept whole, and nothing is hashed.
     """
 
-    def __init__(self, seed: int, size: int, n_columns: int, n_rows: int) -> None:
-        self._all = size >= n_rows
-        room = n_rows if self._all and size else size + size // 4
-        self._seed, self._size = seed, size
+    def __init__(self, seed: int, size: int, n_rows: int) -> None:
+        self._seed, self._size, self._all = seed, size, size >= n_rows
         self._bound = np.uint64(2**64 - 1)
-        self._held = 0
+        self._blocks: list[list[NDArray[Any]]] = []
         self._weighted = False
-        # Hashes (none where all rows are kept), row indices, label ids, weights, then the numbers.
-        kinds = [np.uint64, np.int64, np.int64, np.float64] + [np.float64] * n_columns
-        self._arrays = [np.empty(room, kind) for kind in kinds]
-        if self._all:
-            self._arrays[0] = np.empty(0, np.uint64)
 
     def add(
-        self,
-        indices: Ints,
-        numbers: list[NDArray[Any]],
-        labels: Ints,
-        weights: Floats | None,
+        self, indices: Ints, numbers: list[NDArray[Any]], labels: Ints, weights: Floats | None
     ) -> None:
-        """Offer rows: a column of numbers each, and the labels' ids."""
-        if self._size == 0:
-            return
+        """Offer rows: columns of numbers, and the labels' ids."""
         self._weighted |= weights is not None
         weights = np.ones(len(labels)) if weights is None else weights
-        hashes = _NO_HASHES if self._all else row_hash(self._seed, indices)
+        none = np.zeros(len(labels), np.uint64)
+        hashes = none if self._all else row_hash(self._seed, indices)
         self._offer([hashes, indices, labels, weights, *numbers])
 
     def merge(self, other: RowSample, ids: Ints) -> None:
         """Add another sample, whose label ids k are ids[k] here."""
-        if self._size == 0:
-            return
         self._weighted |= other._weighted
-        hashes, rows, labels, *rest = other._filled()
-        self._offer([hashes, rows, ids[labels], *rest])
+        for hashes, rows, labels, *rest in other._blocks:
+            self._offer([hashes, rows, ids[labels], *rest])
 
-    def _filled(self) -> list[NDArray[Any]]:
-        return [array[: self._held] for array in self._arrays]
+    def _offer(self, block: list[NDArray[Any]]) -> None:
+        self._blocks.append(self._below_bound(block))
+        if not self._all and sum(len(one[0]) for one in self._blocks) > self._size * 5 // 4:
+            self.tighten()
 
-    def _offer(self, rows: list[NDArray[Any]]) -> None:
-        kept: Any = slice(None)
-        n_kept, hashes = len(rows[1]), rows[0]
-        if not self._all:
-            kept = np.flatnonzero(hashes <= self._bound)
-            if self._held + len(kept) > len(self._arrays[0]):
-                self._tighten(hashes[kept])
-                kept = np.flatnonzero(hashes <= self._bound)
-            n_kept = len(kept)
-        here = slice(self._held, self._held + n_kept)
-        for array, more in zip(self._arrays[self._all :], rows[self._all :], strict=True):
-            array[here] = more[kept]
-        self._held += n_kept
+    def _below_bound(self, block: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        kept = block[0] <= self._bound
+        return block if kept.all() else [array[kept] for array in block]
 
-    def _tighten(self, more: NDArray[np.uint64]) -> None:
-        """Lower the bound to the `size` smallest of the held and more hashes; drop the rest."""
-        hashes = np.concatenate([self._filled()[0], more])
-        if len(hashes) > self._size:
+    def tighten(self) -> None:
+        """Lower the bound to the `size` smallest hashes, and drop the other rows."""
+        hashes = np.concatenate([np.zeros(0, np.uint64), *(block[0] for block in self._blocks)])
+        if not self._all and len(hashes) > self._size:
             self._bound = np.partition(hashes, self._size - 1)[self._size - 1]
-            self._keep(np.flatnonzero(self._filled()[0] <= self._bound))
-
-    def _keep(self, kept: Ints) -> None:
-        for array in self._arrays[self._all :]:
-            array[: len(kept)] = array[kept]
-        self._held = len(kept)
-
-    def shrink(self) -> None:
-        """Drop all but the `size` rows of the smallest hashes; put them in the table's order."""
-        if not self._size:
-            return
-        if not self._all:
-            self._tighten(_NO_HASHES)
-        rows = self._filled()[1]
-        if (rows[1:] < rows[:-1]).any():
-            self._keep(np.argsort(rows))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Leave out the room that is not filled."""
-        return {**self.__dict__, "_arrays": [array.copy() for array in self._filled()]}
+            self._blocks = [self._below_bound(block) for block in self._blocks]
 
     def take(
         self, order: Ints, total: float
     ) -> tuple[list[Floats], NDArray[np.uint16], Floats | None]:
-        """Return numbers by column (NaN is missing), classes order[k] of labels k, and weights.
+        """Take out the rows, in the table's order: numbers by column, classes, weights.
 
-        `total` is the sum of all rows' weights.
+        NaN is missing; label k is class order[k]; `total` is the sum of all rows' weights.
         """
-        _, _, labels, weights, *numbers = self._filled()
-        classes = np.asarray(order)[labels].astype(np.uint16)
-        return numbers, classes, exact_weights(weights, total) if self._weighted else None
+        blocks, self._blocks = self._blocks, []
+        if not blocks:
+            return [], np.zeros(0, np.uint16), None
+        rows = np.concatenate([block[1] for block in blocks])
+        places = slice(None) if (rows[1:] > rows[:-1]).all() else np.argsort(rows)
+
+        def join(at: int, kind: Any) -> NDArray[Any]:
+            parts = [block[at] for block in blocks]
+            for block in blocks:
+                block[at] = rows[:0]  # so that one column at a time is held twice
+            joined: NDArray[Any] = np.concatenate(parts, dtype=kind)[places]
+            return joined
+
+        numbers = [join(at, np.float64) for at in range(4, len(blocks[0]))]
+        classes = np.asarray(order)[join(2, np.int64)].astype(np.uint16)
+        weights = exact_weights(join(3, np.float64), total) if self._weighted else None
+        return numbers, classes, weights
 
 
 @dataclass
@@ -299,8 +270,7 @@ class SeeingPass:
         n_rows: int,
     ) -> None:
         self._features, self._target = features, target
-        n_numeric = sum(isinstance(one, SeenNumeric) for one in features)
-        self._sample = (seed, sample_rows if n_numeric else 0, n_numeric, n_rows)
+        self._sample = seed, sample_rows, n_rows
 
     def zero(self) -> Seen:
         """Return what no rows tell."""
@@ -367,5 +337,5 @@ class SeeingPass:
 
     def finish(self, state: Seen) -> Seen:
         """Cut the sample to its size."""
-        state.sample.shrink()
+        state.sample.tighten()
         return state
