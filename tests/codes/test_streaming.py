@@ -15,7 +15,7 @@ from tanager.codes import rows as rows_module
 from tanager.codes.hashing import row_hash
 from tanager.codes.seeing import RowSample
 from tanager.codes.targets import exact_sums, to_float
-from tanager.engines import FitContext, KeptChunk, LocalEngine
+from tanager.engines import FitContext, LocalEngine
 from tanager.errors import DataError, MemoryBoundError
 from tanager.sources import Source
 from tanager.sources.source import Part
@@ -180,7 +180,7 @@ def test_rows_past_the_memory_limit_are_kept_in_a_file(threads, limit):
         results.append(rows)
     kept, stored = results
     assert_same_rows(kept, stored)
-    in_memory = [isinstance(piece, KeptChunk) for piece in stored.pieces()]
+    in_memory = [piece.in_memory for piece in stored.pieces()]
     assert any(in_memory) == (limit > 0)
     assert all(in_memory) == (limit == 1 << 30)
     sent = pickle.loads(pickle.dumps(stored))

@@ -92,8 +92,9 @@ class Sample:
 
 def collect_rows(rows: Rows, choice: Choice | None, context: FitContext) -> Rows:
     """Return the chosen rows, or all, as one chunk in memory; on a cluster only these travel."""
-    pieces = rows.pieces()
-    if choice is None and len(pieces) == 1 and isinstance(pieces[0], KeptChunk):
+    first = next(iter(rows.pieces()), None)
+    whole = isinstance(first, KeptChunk) and first.in_memory and len(rows.pieces()) == 1
+    if choice is None and whole:
         return rows
     chunks = context.engine.run(_CollectPass(choice), rows, Progress(), "collect rows")
     if not chunks:

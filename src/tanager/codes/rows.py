@@ -252,8 +252,9 @@ class Rows:
 
     def gather(self) -> Chunk:
         """Return all rows as one chunk in memory; a MemoryBoundError if that's too much."""
-        if len(self._pieces) == 1 and isinstance(self._pieces[0], KeptChunk):
-            return self._pieces[0].chunk
+        first = self._pieces[0] if len(self._pieces) == 1 else None
+        if isinstance(first, KeptChunk) and first.in_memory:
+            return first.chunk
         n_rows, dtype = self.n_rows, code_dtype(self.domain.arities)
         n_bytes = n_rows * (self.domain.n_features * dtype.itemsize + 2 + 8 * self.weighted)
         if n_bytes > LEAST_MEMORY and n_bytes > free_memory() // 2:

@@ -107,10 +107,16 @@ def peak_memory_mb() -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class KeptChunk(Generic[Chunk]):
-    """A chunk in memory, at its own address; `store` counts its bytes, if one does."""
+    """A chunk at its own address; its `store`, if any, counts its bytes or has it in a file."""
 
     chunk: Chunk
     store: Store | None = None
+    mapped: mmap.mmap | None = None  # what its arrays are views of, where they are in a file
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the arrays are in memory."""
+        return self.mapped is None
 
     @property
     def n_rows(self) -> int:
@@ -120,48 +126,13 @@ class KeptChunk(Generic[Chunk]):
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunk."""
         yield self.chunk
+        # The next chunk is asked for: this one need not stay in memory. Whoever still
+        # holds its arrays reads them from the file again.
+        if self.mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
+            self.mapped.madvise(mmap.MADV_DONTNEED)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return KeptChunk, (self.chunk,)
-
-
-@dataclass(frozen=True, eq=False)
-class _StoredChunk(Generic[Chunk]):
-    """A chunk in a store's file; read as views of the mapped file, without a copy."""
-
-    store: Store
-    kind: type[Chunk]
-    n_rows: int
-    fields: tuple[Any, ...]  # an array is (dtype, shape, offset)
-
-    def chunks(self) -> Iterator[Chunk]:
-        yield self.kind(*(self._field(field) for field in self.fields))
-        # The next chunk is asked for: this one need not stay in memory. Whoever still
-        # holds its arrays reads them from the file again.
-        for field in self.fields:
-            if isinstance(field, _Place):
-                self.store.release(field)
-
-    def _field(self, field: Any) -> Any:
-        return self.store.view(field) if isinstance(field, _Place) else field
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Another process cannot open the file, which has no name.
-        copied = (np.array(f) if isinstance(f, np.ndarray) else f for f in next(self.chunks()))
-        return KeptChunk, (self.kind(*copied),)
-
-
-@dataclass(frozen=True)
-class _Place:
-    """Where an array lies in the file."""
-
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    offset: int
-
-    @property
-    def n_bytes(self) -> int:
-        return int(np.prod(self.shape)) * self.dtype.itemsize
 
 
 class Store:
@@ -177,57 +148,57 @@ class Store:
         self.file_used = 0
         self._lock = threading.Lock()
         self._file: Any = None
-        self._map: mmap.mmap | None = None
 
-    def keep(self, chunk: Chunk) -> KeptChunk[Chunk] | _StoredChunk[Chunk]:
+    def keep(self, chunk: Chunk) -> KeptChunk[Chunk]:
         """Keep a chunk and return its address."""
-        n_bytes = sum(field.nbytes for field in chunk if isinstance(field, np.ndarray))
+        arrays = [field for field in chunk if isinstance(field, np.ndarray)]
+        n_bytes = sum(array.nbytes for array in arrays)
         with self._lock:
             fits = self.memory_used + n_bytes <= self.memory_limit
             self.memory_used += n_bytes if fits else 0
-        if fits:
+        if fits or not n_bytes:
             return KeptChunk(chunk, self)
         try:
-            fields = tuple(self._write(f) if isinstance(f, np.ndarray) else f for f in chunk)
+            mapped = self._write(arrays)
         except OSError as error:
             raise MemoryBoundError(
                 f"The coded rows need more than the {self.memory_limit / 2**20:,.0f} MiB of memory "
                 f"they may take, and the temporary folder {tempfile.gettempdir()} cannot take the "
                 f"rest: {error}. Free some room there, or set TMPDIR to a folder with more."
             ) from error
-        return _StoredChunk(self, type(chunk), int(chunk.n_rows), fields)  # type: ignore[attr-defined]
+        fields, start = list[Any](), 0
+        for field in chunk:
+            if isinstance(field, np.ndarray):
+                flat = np.frombuffer(mapped, field.dtype, field.size, start)
+                start += _padded(field.nbytes, _ALIGNMENT)
+                fields.append(flat.reshape(field.shape))
+            else:
+                fields.append(field)
+        return KeptChunk(type(chunk)(*fields), self, mapped)
 
-    def _write(self, array: np.ndarray[Any, Any]) -> _Place:
+    def _write(self, arrays: list[np.ndarray[Any, Any]]) -> mmap.mmap:
+        """Append arrays to the file; return its new part, to be read."""
+        n_bytes = sum(_padded(array.nbytes, _ALIGNMENT) for array in arrays)
         with self._lock:
             if self._file is None:
                 # Without a buffer: a full disk is told here, not when the file is read or closed.
                 self._file = tempfile.TemporaryFile(prefix="tanager-", buffering=0)  # noqa: SIM115
                 weakref.finalize(self, self._file.close)
-            place = _Place(array.dtype, array.shape, self.file_used)
-            self.file_used += -(-array.nbytes // _ALIGNMENT) * _ALIGNMENT
-            self._file.seek(place.offset)
-            left = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-            while left.size:
-                left = left[self._file.write(left.data) :]
-            self._file.truncate(max(self.file_used, _ALIGNMENT))
-            self._map = None  # of a shorter file
-        return place
+            at = start = self.file_used
+            for array in arrays:
+                self._file.seek(at)
+                left = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+                while left.size:
+                    left = left[self._file.write(left.data) :]
+                at += _padded(array.nbytes, _ALIGNMENT)
+            self.file_used += _padded(n_bytes, mmap.ALLOCATIONGRANULARITY)
+            self._file.truncate(self.file_used)
+            where = {"access": mmap.ACCESS_READ, "offset": start}
+            return mmap.mmap(self._file.fileno(), n_bytes, **where)
 
-    def view(self, place: _Place) -> np.ndarray[Any, Any]:
-        """Return an array of the file, read-only."""
-        with self._lock:
-            if self._map is None or len(self._map) < place.offset + place.n_bytes:
-                self._map = mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
-            mapped = self._map
-        flat = np.frombuffer(mapped, place.dtype, int(np.prod(place.shape)), place.offset)
-        return flat.reshape(place.shape)
 
-    def release(self, place: _Place) -> None:
-        """Let the system take back the memory of an array of the file, where it can be told to."""
-        mapped = self._map
-        if hasattr(mmap, "MADV_DONTNEED") and mapped is not None and place.n_bytes:
-            start = place.offset // mmap.PAGESIZE * mmap.PAGESIZE
-            mapped.madvise(mmap.MADV_DONTNEED, start, place.offset + place.n_bytes - start)
+def _padded(n_bytes: int, step: int) -> int:
+    return -(-n_bytes // step) * step
 
 
 def scratch_array(shape: tuple[int, ...], limit: int) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts import ContextTree
-from tanager.engines.keeping import KeptChunk, Store
+from tanager.engines.keeping import Store
 from tanager.numerics import Floats, Ints
 
 States = dict[int, Any]  # by the index of the first of some rows: where their `State` is kept
@@ -207,7 +207,7 @@ class LeaveOneOut:
         # An integer weight stands for repeated rows, of which one is left out.
         shares = np.where((weights == np.floor(weights)) & (weights > 0), 1.0, weights)
         kept = None if self.before is None else self.before[chunk.start]
-        in_place = isinstance(kept, KeptChunk)
+        in_place = kept is not None and kept.in_memory
         if kept is None:
             rows = task.start(chunk, shares)
         else:
