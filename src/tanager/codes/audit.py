@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -86,14 +86,10 @@ def describe_columns(
         findings[name] = Finding(name, "dates", "read as dates", style, reading)
     for name in categorical:
         findings[name] = Finding(name, "categories", "taken as categories", "as asked")
-    parts: dict[str, list[pa.Array]] = {name: [] for name in table.names}
-    for batch in _sample(table, list(table.names)):
-        for name, array in zip(table.names, batch.columns, strict=True):
-            decoded = array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
-            parts[name].append(decoded)
     sheets = []
-    for name, chunks in parts.items():
-        column = pa.chunked_array(chunks)
+    for name, chunks in _look(table, table.names).items():
+        plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in chunks]
+        column = pa.chunked_array(plain)
         known = column.drop_null()
         if pa.types.is_floating(known.type):
             known = known.filter(pc.invert(pc.is_nan(known)))
@@ -144,19 +140,19 @@ def audit_columns(table: Source, features: Collection[str], kept: Collection[str
     ]
     if not suspects:
         return []
-    seen: dict[str, list[pa.Array]] = {name: [] for name in suspects}
-    for batch in _sample(table, suspects):
-        for name, array in zip(suspects, batch.columns, strict=True):
-            seen[name].append(array)
-    found = []
-    for name, chunks in seen.items():
-        if is_text(table.schema.field(name).type):
-            finding = _judge_chunks(name, chunks)
-        else:
-            finding = _judge_ids(name, chunks)
-        if finding is not None:
-            found.append(finding)
-    return found
+    found = [
+        _judge_chunks(name, chunks)
+        if is_text(table.schema.field(name).type)
+        else _judge_ids(name, chunks)
+        for name, chunks in _look(table, suspects).items()
+    ]
+    return [finding for finding in found if finding is not None]
+
+
+def _look(table: Source, columns: Sequence[str]) -> dict[str, list[pa.Array]]:
+    """Return what the audit sees of some columns, in chunks."""
+    batches = list(_sample(table, list(columns)))
+    return {name: [batch.column(name) for batch in batches] for name in columns}
 
 
 def _sample(table: Source, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -183,7 +179,7 @@ def _judge_chunks(name: str, chunks: list[pa.Array]) -> Finding | None:
 
 def sample_texts(table: Source, column: str) -> pa.Array:
     """Return the distinct texts of a column, as far as the audit looks."""
-    return _distinct_texts([batch.column(0) for batch in _sample(table, [column])])[1]
+    return _distinct_texts(_look(table, [column])[column])[1]
 
 
 def _distinct_texts(chunks: list[pa.Array]) -> tuple[int, pa.Array]:

@@ -169,20 +169,9 @@ class DaskEngine:
         ]
         n_rows = {future: one.n_rows for future, one in zip(futures, addresses, strict=True)}
         self._wait(futures, stage, lambda future: progress.advance(n_rows[future]))
-        where = self._where(futures)
-        shares: dict[Any, list[int]] = defaultdict(list)
-        for at, future in enumerate(futures):
-            shares[where.get(future.key)].append(at)
-        sizes: list[tuple[int, int]] = [(0, 0)] * len(futures)
-        asked = {
-            self._submit(tasks.measure, [futures[at] for at in share], f"size of {stage}"): share
-            for share in shares.values()
-        }
-        self._wait(asked, f"size of {stage}")
-        for future, share in asked.items():
-            for at, size in zip(share, self._fetch([future])[0], strict=True):
-                sizes[at] = size
-        return futures, sizes
+        sizes = [self._submit(tasks.measure, [one], f"size of {stage}") for one in futures]
+        self._wait(sizes, f"size of {stage}")
+        return futures, self._fetch(sizes)
 
     def _gather(
         self,
@@ -234,16 +223,11 @@ class DaskEngine:
         keys = frozenset(future.key for future in futures)
         since, known, found = self._placed
         if known != keys or time.monotonic() - since > PLACED_SECONDS:
-            found = self._where(futures), self.client.nthreads()
+            held = self.client.who_has(futures) if futures else {}
+            where = {key: workers[0] for key, workers in held.items() if workers}
+            found = where, self.client.nthreads()
             self._placed = time.monotonic(), keys, found
         return found
-
-    def _where(self, futures: list[Future]) -> dict[Any, str]:
-        """Return a worker that holds each future's result, by key."""
-        if not futures:
-            return {}
-        found = self.client.who_has(futures)
-        return {key: workers[0] for key, workers in found.items() if workers}
 
     def _fits_here(self, addresses: Sequence[tasks.Address]) -> bool:
         """Return whether the pieces are data of this process, and little."""

@@ -170,16 +170,11 @@ def _store(name: str, limit: int) -> Store:
     return store
 
 
-def measure(*pieces: Parcel) -> Parcel:
-    """Return the rows and bytes of kept pieces."""
-    kept = [piece.content for piece in pieces]
-    return Parcel([(sum(one.n_rows for one in some), sum(map(_n_bytes, some))) for some in kept])
-
-
-def _n_bytes(one: Any) -> int:
-    return sum(
-        field.nbytes for chunk in one.chunks() for field in chunk if isinstance(field, np.ndarray)
-    )
+def measure(piece: Parcel) -> Parcel:
+    """Return the rows and bytes of a kept piece."""
+    chunks = [kept.chunk for kept in piece.content]
+    arrays = [field for chunk in chunks for field in chunk if isinstance(field, np.ndarray)]
+    return Parcel((sum(one.n_rows for one in chunks), sum(array.nbytes for array in arrays)))
 
 
 def gather(held: bytes, data: list[bytes], counts: list[int], *chunks: Parcel) -> Parcel:

@@ -32,13 +32,6 @@ HINT = "Check the address, the names and the query."
 _STEADY = ("SET synchronize_seqscans = off", "SET max_parallel_workers_per_gather = 0")
 
 
-class Wanted(NamedTuple):
-    """What a URL asks a database for: one of the two, the other empty."""
-
-    table: str
-    sql: str
-
-
 class Statement(NamedTuple):
     """Rows that one statement gives: which, how many."""
 
@@ -74,13 +67,13 @@ def quoted(table: str) -> str:
     return ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
 
 
-def _open_rows(database: Database, wanted: Wanted) -> Source:
+def _open_rows(database: Database, table: str, sql: str = "") -> Source:
     """Open a table, in pieces, or a query's result, which is one."""
     with explaining(f"{database.name} cannot be read", HINT, Exception):
-        sql = wanted.sql or f"SELECT * FROM {quoted(wanted.table)}"
+        sql = sql or f"SELECT * FROM {quoted(table)}"
         with database.stream(f"SELECT * FROM ({sql}) AS r LIMIT 0", 1) as empty:
             schema = plain_schema(empty.schema)
-        pieces = database.pieces(wanted.table) if wanted.table else []
+        pieces = database.pieces(table) if table else []
         pieces = pieces or [Statement(sql, database.count(sql))]
     return Source(schema, [QueryPart(database, piece) for piece in pieces])
 
@@ -232,52 +225,32 @@ def arrow_reader(relation: Any, batch_rows: int) -> Any:
 
 def open_relation(relation: Any) -> Source:
     """Open a DuckDB relation, whose rows are not read into memory."""
-    return _open_rows(DuckRelation(relation), Wanted(RELATION, ""))
+    return _open_rows(DuckRelation(relation), RELATION)
 
 
-def _open_duckdb(url: str) -> Source:
-    parts, wanted = _split(url)
-    return _open_rows(DuckFile(Path(unquote(parts.netloc + parts.path))), wanted)
+DATABASES = ("duckdb", "postgres", "postgresql")  # the schemes of their URLs
 
 
-def _open_postgres(url: str) -> Source:
-    parts, wanted = _split(url)
-    others = [pair for pair in parse_qsl(parts.query) if pair[0] not in Wanted._fields]
-    return _open_rows(
-        PostgresServer(parts._replace(query=urlencode(others, quote_via=quote))), wanted
-    )
-
-
-def _split(url: str) -> tuple[Any, Wanted]:
-    """Return the parts of a URL, and what it asks for."""
+def open_query(url: str) -> Source:
+    """Open the table or query that a URL of a database names."""
     parts = urlsplit(url)
-    given = dict(parse_qsl(parts.query))
-    wanted = Wanted(given.get("table", ""), given.get("sql", ""))
-    if bool(wanted.table) == bool(wanted.sql):
+    options = dict(parse_qsl(parts.query))
+    table, sql = options.pop("table", ""), options.pop("sql", "")
+    if bool(table) == bool(sql):
         shown = url.partition("?")[0].rpartition("@")[2]
         raise ConfigurationError(
             f"{shown}: name a table or give a query, for example "
             f"{parts.scheme}:///name?table=visits or ?sql=SELECT%20*%20FROM%20visits."
         )
-    return parts, wanted
-
-
-DATABASES = {
-    "duckdb": _open_duckdb,
-    "postgres": _open_postgres,
-    "postgresql": _open_postgres,
-}
-
-
-def open_query(url: str) -> Source:
-    """Open the table or query that a URL of a database names."""
-    scheme = url.partition("://")[0]
     try:
-        return DATABASES[scheme](url)
+        if parts.scheme == "duckdb":
+            return _open_rows(DuckFile(Path(unquote(parts.netloc + parts.path))), table, sql)
+        address = parts._replace(query=urlencode(options, quote_via=quote))
+        return _open_rows(PostgresServer(address), table, sql)
     except ModuleNotFoundError as error:
-        package = "duckdb" if scheme == "duckdb" else "'tanager[postgres]'"
+        package = "duckdb" if parts.scheme == "duckdb" else "'tanager[postgres]'"
         raise DataError(
-            f"{scheme}:// needs the package {error.name}. Install it: pip install {package}."
+            f"{parts.scheme}:// needs the package {error.name}. Install it: pip install {package}."
         ) from error
 
 
