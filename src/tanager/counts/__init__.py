@@ -10,9 +10,14 @@ from tanager.counts.families import (
     most_cells,
 )
 from tanager.counts.folds import FoldPlan
-from tanager.counts.pairs import PairCells, PairCounts
+from tanager.counts.pairs import (
+    ConditionalInformation,
+    ExplainingAway,
+    PairCells,
+    PairCounts,
+    PairScore,
+)
 from tanager.counts.prior import PriorCounts
-from tanager.counts.scores import ConditionalInformation, ExplainingAway, PairScore
 from tanager.counts.statistics import Counts, fingerprint_counts
 from tanager.counts.tree import Contexts, ContextTree, Level, tree_from_dense
 

@@ -16,15 +16,16 @@ from tanager.codes.hashing import Fold
 from tanager.counts.families import Family, FamilyCounts, FamilyPass, Trees, count_families
 from tanager.counts.folds import FoldPass, FoldPlan
 from tanager.counts.pairs import (
+    ConditionalInformation,
     PairCells,
     PairCounts,
     PairPass,
+    PairScore,
     pair_tiles,
     tile_pairs,
     wide_groups,
 )
 from tanager.counts.runs import NO_WEIGHTS, Radix
-from tanager.counts.scores import ConditionalInformation, PairScore
 from tanager.counts.tree import ContextTree
 from tanager.engines import FitContext, Passes
 from tanager.engines.keeping import release, scratch_array

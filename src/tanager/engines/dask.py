@@ -14,7 +14,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -22,17 +22,12 @@ from tanager.engines import dask_tasks as tasks
 from tanager.engines.dask_tasks import HeldPiece
 from tanager.engines.keeping import KeptChunk
 from tanager.engines.local import LocalEngine
-from tanager.engines.passes import Pass, Piece, Pieces
+from tanager.engines.passes import Chunk, Item, Pass, Piece, Pieces, Result, State
 from tanager.errors import ConfigurationError, EngineError
 from tanager.progress import Progress
 
 if TYPE_CHECKING:
     from distributed import Client, Future
-
-Chunk = TypeVar("Chunk")
-State = TypeVar("State")
-Result = TypeVar("Result")
-Item = TypeVar("Item")
 
 FAN_IN = 16  # states merged by one task
 FEW = 4  # states that are merged here, without a task

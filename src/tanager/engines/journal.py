@@ -7,18 +7,14 @@ import pickle
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from tanager.atomic import replacing
-from tanager.engines.passes import Engine, Pass, Pieces
+from tanager.engines.passes import Chunk, Engine, Pass, Pieces, Result, State
 from tanager.errors import ModelFileError
 from tanager.progress import Progress
-
-Chunk = TypeVar("Chunk")
-State = TypeVar("State")
-Result = TypeVar("Result")
 
 MAX_BYTES = 1 << 26  # of one pass: a larger statistic is gathered again rather than stored
 

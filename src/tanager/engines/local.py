@@ -8,18 +8,13 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakSet
 
 from tanager.engines.keeping import Store
-from tanager.engines.passes import Pass, Piece, Pieces
+from tanager.engines.passes import Chunk, Item, Pass, Piece, Pieces, Result, State
 from tanager.errors import ConfigurationError
 from tanager.progress import Progress
-
-Chunk = TypeVar("Chunk")
-State = TypeVar("State")
-Result = TypeVar("Result")
-Item = TypeVar("Item")
 
 Report = Callable[[int], None]
 
