@@ -105,7 +105,10 @@ def _print_overview(out: Console, results: Results) -> None:
         spreads = [f" {cell.spread}" if one and cell.spread else "" for cell in row["cells"]]
         rows.append([plain(row["name"]), *map("".join, zip(texts, spreads, strict=True))])
     _print_rows(out, ["classifier", *table["columns"]], [row for row in rows if len(row) > 1])
-    out.print(table["caption"], markup=False)
+    means = f"Means over {len(results.datasets)} tables; ↓ lower is better, ↑ higher is better."
+    out.print(table["caption"] if one else means, markup=False)
+    if not one and say_pooled(results):
+        out.print(say_pooled(results))
 
 
 def _print_rows(out: Console, titles: list[str], rows: list[list[str]]) -> None:
