@@ -28,7 +28,7 @@ import numpy as np
 from tanager.network.exports.dialects import Dialect, balanced_sum
 from tanager.network.exports.recipe import Recipe, Step
 from tanager.network.exports.sql_stages import Stages
-from tanager.numerics import Ints
+from tanager.numerics import Ints, log_sum_exp
 
 MOST_JOINED = 200  # relations of one UNION: SQLite allows 500
 LEAST = "-700.0"  # some engines refuse exp of a smaller number
@@ -77,17 +77,24 @@ def _add_step(stages: Stages, recipe: Recipe, dialect: Dialect, at: int, step: S
     read = {f"s{place}": recipe.steps[some[0]] for place, some in enumerate(sent.values())}
     for name, some in zip(read, sent.values(), strict=True):
         stages.relate(f"{name}_{at}", _added([f"m{m}" for m in some], recipe.n_classes))
-    groups = dict(zip(members, np.indices(step.shape).reshape(len(members), -1), strict=True))
+    table, key = recipe.step_table(step), {i: f"e{i}.v" for i in members}
+    if not read:  # its sum over what is unknown is one more row of its tables
+        table = np.append(table, log_sum_exp(table, axis=-2, keepdims=True), axis=-2)
+        key[step.input] = f"p.{group_column(recipe, step.input)}"
+    shape = table.shape[:-1]
+    groups = dict(zip(members, np.indices(shape).reshape(len(members), -1), strict=True))
     places = [_place(groups, one.separator, one.shape) for one in (step, *read.values())]
-    table = recipe.step_table(step).reshape(-1, recipe.n_classes)
     columns = ["w", "u", *read, *(f"p{c}" for c in classes)]
-    constant = dialect.relation([np.arange(len(table)), *places], table.T)
+    numbers = table.reshape(-1, recipe.n_classes).T
+    constant = dialect.relation([np.arange(numbers.shape[1]), *places], numbers)
     stages.relate(f"k{at}({', '.join(columns)})", constant)
     place = "0"
-    for i, size in zip(members, step.shape, strict=True):
-        place = f"({place}*{size}+e{i}.v)"
+    for i, size in zip(members, shape, strict=True):
+        place = f"({place}*{size}+{key[i]})"
     source = ["patterns AS p"]
-    source += [f"e{i} ON e{i}.g = p.{group_column(recipe, i)}" for i in members]
+    source += [
+        f"e{i} ON e{i}.g = p.{group_column(recipe, i)}" for i in members if key[i] == f"e{i}.v"
+    ]
     source.append(f"k{at} AS k ON k.w = {place}")
     source += [
         f"{s}_{at} AS {s} ON {s}.u = p.r*{prod(one.shape[:-1])}+k.{s}" for s, one in read.items()
@@ -95,15 +102,17 @@ def _add_step(stages: Stages, recipe: Recipe, dialect: Dialect, at: int, step: S
     terms = [dialect.real.format(f"k.p{c}") for c in classes]
     terms = [" + ".join([p, *(f"{s}.x{c}" for s in read)]) for c, p in enumerate(terms)]
     shown = ", ".join(f"{term} AS x{c}" for c, term in enumerate(terms))
-    tops = ", ".join(f"x{c}, MAX(x{c}) OVER (PARTITION BY u) AS t{c}" for c in classes)
-    weight = f"EXP({dialect.greatest}(x{{0}} - t{{0}}, {LEAST}))"
-    found = ", ".join(f"MAX(t{c}) + LN(SUM({weight.format(c)})) AS x{c}" for c in classes)
-    inner = (
+    found = (
         f"SELECT p.r*{prod(step.shape[:-1])}+k.u AS u, {shown} "
         f"FROM {f' {dialect.join} '.join(source)}"
     )
-    middle = f"SELECT u, {tops} FROM ({inner}) AS given"
-    stages.relate(f"m{at}", f"SELECT u, {found} FROM ({middle}) AS topped GROUP BY u")
+    if read:
+        tops = ", ".join(f"x{c}, MAX(x{c}) OVER (PARTITION BY u) AS t{c}" for c in classes)
+        weight = f"EXP({dialect.greatest}(x{{0}} - t{{0}}, {LEAST}))"
+        sums = ", ".join(f"MAX(t{c}) + LN(SUM({weight.format(c)})) AS x{c}" for c in classes)
+        topped = f"SELECT u, {tops} FROM ({found}) AS given"
+        found = f"SELECT u, {sums} FROM ({topped}) AS topped GROUP BY u"
+    stages.relate(f"m{at}", found)
 
 
 def _added(messages: Sequence[str], n_classes: int) -> str:
