@@ -18,7 +18,6 @@ from math import prod
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Codes
@@ -44,21 +43,13 @@ def add_unknown_sums(
 
     Rows without an unknown feature stay as they are.
     """
-    selected = np.array(structure.selected, np.int64)
+    spelled = (DenseTable, GroupedTable)
     if structure.max_parents == 0 or codes.shape[1] == 0:
         return
-    if (codes.max(axis=1) < arities)[selected].all():
-        return
-    unknown = codes[selected] >= arities[selected, None]  # (n_selected, n_rows)
-    rows = np.flatnonzero(unknown.any(axis=0))
-    part = log_joint[rows]
-    some = np.ascontiguousarray(codes[:, rows])
-    spelled = (DenseTable, GroupedTable)
     if structure.max_parents == 1 and all(isinstance(t, spelled) for t in tables.families):
-        _add_on_forest(tables, structure, some, arities, part)
+        _add_on_forest(tables, structure, codes, arities, log_joint)
     else:
-        _add_by_row(tables, structure, some, arities, unknown[:, rows], part)
-    log_joint[rows] = part
+        _add_by_row(tables, structure, codes, arities, log_joint)
 
 
 def _add_on_forest(
@@ -74,12 +65,7 @@ def _add_on_forest(
 
 
 def _add_by_row(
-    tables: Tables,
-    structure: Structure,
-    codes: Codes,
-    arities: Ints,
-    unknown: NDArray[np.bool_],
-    out: Floats,
+    tables: Tables, structure: Structure, codes: Codes, arities: Ints, out: Floats
 ) -> None:
     sums = Unknown(structure, tables, arities, ROW_CELLS).log_sums(codes)
     entangled = np.flatnonzero(np.isnan(sums[:, 0]))
@@ -87,6 +73,8 @@ def _add_by_row(
     out += sums
     if not len(entangled):
         return
+    selected = list(structure.selected)
+    unknown = codes[selected] >= arities[selected, None]  # (n_selected, n_rows)
     packed = np.packbits(unknown[:, entangled], axis=0).T
     _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
     reason = ""
