@@ -83,7 +83,9 @@ def test_the_index_gathers_claims_of_all_pages(tmp_path):
     other.parts[0].claims = [Claim("It is not", "does not hold", "0–9–1")]
     write_findings(other, tmp_path)
     page = write_index(tmp_path).read_text()
-    assert "2 claims: *holds* 1, *holds in part* 0, *undecided* 0, *does not hold* 1" in page
+    assert "| paper | claims | holds | holds in part | undecided | does not hold |" in page
+    assert "| all | 2 | 1 | 0 | 0 | 1 | 0 |" in page
+    assert "if none of the 2 claims tested were true, up to 0 of those" in page
     assert page.index("other-2021.md") < page.index("some-2020.md")
 
 

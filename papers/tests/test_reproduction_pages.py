@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from tanager.evaluation import Contender
+from tanager.evaluation.statistics import WinDrawLoss
 from tanager_papers import PAPERS
 from tanager_papers.probe import differs, probe
+from tanager_papers.verdicts import Comparison, claim_of_records
 
 PAGES = Path(__file__).parents[2] / "docs" / "reproduction"
 
@@ -67,3 +70,25 @@ def test_every_figure_of_a_page_is_there(paper):
     assert names == {path.stem for path in (PAGES / paper).glob("*.svg")}
     for name in names:
         assert f"({paper}/{name}.svg)" in text
+
+
+RECORD = re.compile(r"(\d+)–(\d+)–(\d+) \(\d+ to \d+ %(?:, paper (\d+) %)?\)")
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_verdicts_follow_from_the_counts_beside_them(paper):
+    """A page that was judged by an older rule would say something else."""
+    page = json.loads((PAGES / f"{paper}.json").read_text(encoding="utf-8"))
+    for claim in gathered(page, "claims"):
+        found = RECORD.findall(claim["number"])
+        if not found or claim["verdict"] == "cannot be tested here":
+            continue
+        verdicts = set()
+        for rounded in (-5, 0, 5):  # the paper's share is given in whole per cent
+            comparisons = []
+            for at, (*counts, share) in enumerate(found):
+                wins = 10 * int(share or 0) + rounded
+                printed = (wins, 0, 1000 - wins) if share else None
+                comparisons.append(Comparison(str(at), WinDrawLoss(*map(int, counts)), printed))
+            verdicts.add(claim_of_records("", comparisons).verdict)
+        assert claim["verdict"] in verdicts, claim["text"]

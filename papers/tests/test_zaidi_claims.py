@@ -26,7 +26,7 @@ def test_over_all_tables_the_winner_depends_on_structure_and_loss():
         values=np.tile([0.1, 0.2, 0.1, 0.2], (25, 1))
     )
     claim = zaidi_2017.every_claim({"": scores})
-    assert claim.why == "2 of 3 comparisons borne out; not: NBw over NB, RMSE."
+    assert claim.why == "2 of 3 comparisons hold; refuted: NBw over NB, RMSE."
 
 
 def test_later_iterations_and_big_tables_are_judged_on_their_own():
@@ -40,10 +40,12 @@ def test_later_iterations_and_big_tables_are_judged_on_their_own():
     starts = dict.fromkeys(zaidi_forms.STARTS, traces)
     later = zaidi_convergence.later_claim(starts)
     assert later.verdict == "holds in part"
-    assert later.why.startswith("12 of 24 comparisons borne out")
-    assert later.number == "ahead in 12 of 24 comparisons, significantly in 12"
+    assert later.why.startswith("12 of 24 comparisons hold")
+    assert later.number.startswith(
+        "ahead in 12 of 24 comparisons, in 12 with p ≤ 0.05 each; power "
+    )
     big = zaidi_convergence.big_claim(starts)
-    assert big.why.startswith("24 of 36 comparisons borne out")
+    assert big.why.startswith("24 of 36 comparisons hold")
     none = {start: {} for start in zaidi_forms.STARTS}
     assert zaidi_convergence.big_claim(none).verdict == "cannot be tested here"
 
@@ -55,7 +57,7 @@ def test_nemenyi_s_test_is_to_spare_one_pair():
     apart["NBe", "iterations"] = (0.1, 0.4)
     claim = zaidi_convergence.apart_claim(apart)
     assert claim.why.startswith(
-        "1 of 3 comparisons borne out; a lead only: NBe, iterations; not: KDB-1d, training time."
+        "1 of 3 comparisons hold; direction only: NBe, iterations; refuted: KDB-1d, training time."
     )
     assert zaidi_convergence.apart_claim({}).verdict == "cannot be tested here"
 
@@ -86,7 +88,7 @@ def test_gains_are_to_be_large_where_the_paper_says_so():
     parts = form_parts([[0.20, 0.18, 0.18, 0.198]] * 9)
     claim = zaidi_forms.gain_claim(parts, parts)
     assert claim.verdict == "holds in part"  # 1 % is enough with KDB-1 only
-    assert claim.why.startswith("56 of 72 comparisons borne out")
+    assert claim.why.startswith("56 of 72 comparisons hold")
     worse = form_parts([[0.20, 0.21, 0.21, 0.21]] * 9)
     assert zaidi_forms.gain_claim(worse, worse).verdict == "does not hold"
 
@@ -96,7 +98,7 @@ def test_training_is_slower_by_orders_of_magnitude_or_by_less():
     assert zaidi_forms.slower_claim(slow, slow).verdict == "holds"
     less = form_parts([[0.01, 0.5, 1.0, 5.0]] * 9)
     claim = zaidi_forms.slower_claim(less, less)
-    assert claim.why.startswith("2 of 6 comparisons borne out; a lead only: NBw (I); TANw (I);")
+    assert claim.why.startswith("2 of 6 comparisons hold; direction only: NBw (I); TANw (I);")
 
 
 def test_curves_are_judged_by_when_they_come_to_their_end():

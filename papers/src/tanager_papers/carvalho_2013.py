@@ -100,7 +100,7 @@ ASSUMPTION_REASON = (
 )
 FOLDS_NOTE = "One round of two folds."
 SITE_NOTE = (
-    "The paper's 89 tables of transcription-factor binding sites from TRANSFAC are not at hand; "
+    "The paper's 89 tables of transcription-factor binding sites from TRANSFAC aren't available; "
     "ours are generated: aligned positions with dependent pairs, against a background. The "
     "paper does not say whether its likelihoods are of training or of other rows."
 )
@@ -153,7 +153,7 @@ def _constants() -> Block:
         "every count is clipped and the two tie.",
         "γ, natural logarithms, does not matter to a maximum. Under the uniform assumption it "
         "depends on the side p of the cube; ours is for p = 1, the paper's 1.85116 for three "
-        "classes for a p that it does not tell.",
+        "classes for a p that it doesn't state.",
     )
     columns = ("assumption", "β, paper", "ours", "γ, paper", "ours")
     return Block("Constants β", columns, rows, notes)
@@ -299,10 +299,10 @@ def _figure_1(results: Results) -> tuple[Picture, ...]:
         "x": scores.of("LL"),
         "others": {name: scores.of(name) for name in ("aCLL, Dirichlet", "aCLL, uniform")},
         "name": "LL",
-        "loss": "minus conditional log-likelihood a row",
+        "loss": "minus conditional log-likelihood per row",
     }
     title = "Figure 1: conditional log-likelihood by score"
-    caption = "One point a generated table, training rows; above the diagonal LL is better."
+    caption = "One point per generated table, training rows; above the diagonal LL is better."
     return (Picture("figure-1", title, "scatters", data, caption),)
 
 

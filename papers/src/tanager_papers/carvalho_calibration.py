@@ -49,6 +49,6 @@ def sure_block(parts: Sequence[Results]) -> Block:
         "without edges between features that depend on each other in all classes alike, count "
         "the same evidence twice.",
     )
-    columns = ("table", "gain of aCLL, 0.001 nats a row", "error %, LL", "aCLL",
+    columns = ("table", "gain of aCLL, 0.001 nats per row", "error %, LL", "aCLL",
                "too sure by points, LL", "aCLL")  # fmt: skip
     return Block(TITLE, columns, [rows[i] for i in order], notes)

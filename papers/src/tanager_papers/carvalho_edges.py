@@ -30,7 +30,7 @@ Shares = Mapping[str, float]
 
 
 class _Place(NamedTuple):
-    """One cell of the grid; without results where the time was over."""
+    """One cell of the grid; without results where time ran out."""
 
     conservation: float
     shared: float
@@ -55,7 +55,7 @@ def edges_block(bench: Workbench, uses: Mapping[str, str]) -> tuple[Block, Claim
         "conservation",
         "shared dependence",
         "win–draw–loss of aCLL, held out",
-        "gain, 0.001 nats a row",
+        "gain, 0.001 nats per row",
         "tied pairs found, LL",
         "aCLL",
         "edges between neighbours, LL",
@@ -156,7 +156,7 @@ def _picture(grid: Sequence[_Place], shares: Sequence[float]) -> Picture:
         "x": list(shares),
         "margins": whole,
         "x_label": "dependence that both classes share",
-        "y_label": "gain of aCLL, 0.001 nats a row",
+        "y_label": "gain of aCLL, 0.001 nats per row",
     }
     title = "Where aCLL beats LL, by what positions tell alone and what the classes share"
     return Picture("edges", title, "margins", data, "Above zero aCLL is better, rows held out.")
@@ -176,6 +176,6 @@ def _claim(grid: Sequence[_Place]) -> Claim:
     parts = {name: "holds" if gained else "does not hold" for name, gained in found.items()}
     number = (
         f"{competing:+.1f} with shared dependence 0.5, {alone:+.1f} without; {evident:+.1f} with "
-        "it where positions tell by themselves (0.001 nats a row held out)"
+        "it where positions tell by themselves (0.001 nats per row held out)"
     )
     return claim_of_parts(text, parts, number)

@@ -97,9 +97,9 @@ def study_block(bench: Workbench, uses: Mapping[str, str]) -> Block:
     columns = (
         "sites",
         "training rows: win–draw–loss of aCLL",
-        "gain, 0.001 nats a row",
+        "gain, 0.001 nats per row",
         "held out: win–draw–loss",
-        "gain, 0.001 nats a row",
+        "gain, 0.001 nats per row",
     )
     notes = (
         f"aCLL under the Dirichlet assumption against LL, {n_tables} factors a line, 1,000 rows "
@@ -113,7 +113,7 @@ def study_block(bench: Workbench, uses: Mapping[str, str]) -> Block:
         {
             "groups": [str(i + 1) for i in range(len(SETTINGS))],
             "series": margins,
-            "y": "gain of aCLL, 0.001 nats a row",
+            "y": "gain of aCLL, 0.001 nats per row",
             "line": 0.0,
         },
         "Settings in the order of the table; above zero aCLL is better.",
@@ -129,7 +129,7 @@ def _cells(results: Results) -> tuple[str, str]:
 
 
 def gain_of(scores: Scores) -> float:
-    """Return by how much aCLL's log-loss is below that of LL, nats a row."""
+    """Return by how much aCLL's log-loss is below that of LL, nats per row."""
     if not scores.datasets:
         return 0.0
     return float((scores.of("LL") - scores.of("aCLL, Dirichlet")).mean())

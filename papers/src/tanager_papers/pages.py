@@ -27,7 +27,7 @@ from tanager_papers.plots import (
     standalone_svg,
     to_svg,
 )
-from tanager_papers.verdicts import RULE
+from tanager_papers.verdicts import LEVEL, RULE
 
 __all__ = ["DRAWINGS", "draw_picture", "write_findings", "write_index"]
 
@@ -40,17 +40,31 @@ class Figure(NamedTuple):
     wide: bool = False
 
 
+INTRODUCTION = (
+    "Five papers on Bayesian network classifiers, run again with Tanager: what their experiments "
+    "claim, the papers' numbers next to ours, and a verdict by one rule for all. A verdict is "
+    "about the claim on the tables we have and under the protocol given, not about the paper as a "
+    "whole. The papers' own pages have all tables and figures, and end with what wasn't run and "
+    "why."
+)
 PROTOCOL = (
-    "By which protocol, and with which error. Each page says its own at the top: as a rule five "
-    "rounds of 2-fold cross-validation (one above 10,000 rows), numbers cut on the training fold, "
-    "folds and random states decided by one seed. Learners follow the papers' rules, not our "
-    "defaults ([where those differ](../deviations.md)). Intervals of shares of wins are over "
-    "tables, those of means over folds or shuffles, with Nadeau and Bengio's variance where "
-    "training sets share rows. A page has parts that were run apart, each with its own line at "
-    "the top; `tanager reproduce PAPER --only PART` runs one again. Every fit is in "
-    "`PAPER/cells.parquet`, so that anybody can judge by another rule: `--published "
-    "docs/reproduction` takes the fits from there, as long as their classifiers answer a fixed "
-    "probe as they did then. What wasn't run stands at the end of each page, with the reason."
+    "**Data.** The papers' tables as far as they can be had: the authors' own discretised tables "
+    "for Roth and Pernkopf (mnist excepted), UCI and KEEL tables for the others. Each page lists "
+    "missing tables and those that differ from the paper's versions.",
+    "**Fits.** Usually five rounds of 2-fold cross-validation (one round above 10,000 rows), "
+    "5-fold for Pernkopf and Bilmes, with numbers discretised on the training fold; folds and "
+    "random states derive from one seed. Where a paper's protocol is followed only in part, "
+    "because it would take thousands of trainings or leaves something open, the notes below "
+    "the table say so. Learners follow the papers' rules, not Tanager's defaults ([where those "
+    "differ](../deviations.md)).",
+    "**Error.** Intervals of shares of wins are over tables; those of means are over tables, "
+    "folds, shuffles or trainings, as stated. They don't cover the choice of tables, and "
+    "intervals over trainings on one division don't cover the choice of test rows.",
+    "**Reproducing.** `tanager reproduce PAPER` runs a paper and resumes where it was stopped; "
+    "`--only PART` runs one of the parts listed at the top of its page. Every fit is in "
+    "`PAPER/cells.parquet`, so you can judge by another rule. `--published docs/reproduction` "
+    "reuses those fits as long as their classifiers still give the same answers on a fixed "
+    "probe.",
 )
 
 
@@ -192,21 +206,15 @@ def write_index(folder: str | Path) -> Path:
     """
     target = Path(folder)
     papers = [json.loads(p.read_text(encoding="utf-8")) for p in sorted(target.glob("*-*.json"))]
-    lines = ["# The papers, run again", ""]
-    lines += [
-        "What each paper claims, and what became of it here. Every line links to the page with "
-        "the numbers, the figures, and what was not run.",
-        "",
-        _tally(papers),
-        "",
-        f"How a claim is judged. {RULE}",
-        "",
-        PROTOCOL,
-        "",
-    ]
+    lines = ["# The papers, run again", "", INTRODUCTION, "", *_tally(papers), ""]
+    lines += ["## Protocols and errors", ""]
+    lines += [line for text in PROTOCOL for line in (text, "")]
+    lines += ["## How a claim is judged", ""]
+    lines += [line for text in (*RULE, _chance(papers)) for line in (text, "")]
     for paper in papers:
         name = paper["paper"]
         lines += [f"## [{name}]({name}.md)", "", paper["title"], ""]
+        lines += [*(f"- {how}" for how in _how(paper)), ""]
         lines += ["| claim | here | measured |", "| --- | --- | --- |"]
         for claim in _claims(paper):
             cells = [claim["text"], f"**{claim['verdict']}**", claim["number"]]
@@ -221,7 +229,32 @@ def _claims(paper: Mapping[str, Any]) -> list[dict[str, str]]:
     return [claim for part in paper["parts"] for claim in part["claims"]]
 
 
-def _tally(papers: Sequence[Mapping[str, Any]]) -> str:
-    verdicts = [claim["verdict"] for paper in papers for claim in _claims(paper)]
-    counts = [f"*{verdict}* {verdicts.count(verdict)}" for verdict in VERDICTS]
-    return f"{len(verdicts)} claims: {', '.join(counts)}."
+def _how(paper: Mapping[str, Any]) -> list[str]:
+    """Return how each part of a paper was run."""
+    named = len(paper["parts"]) > 1
+    return [f"Part {p['name']}. {p['how']}" if named else p["how"] for p in paper["parts"]]
+
+
+def _tally(papers: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the table of how many claims of each paper have which verdict."""
+    rows = [["paper", "claims", *VERDICTS]]
+    for paper in papers:
+        found = [claim["verdict"] for claim in _claims(paper)]
+        name = f"[{paper['paper']}]({paper['paper']}.md)"
+        rows.append([name, str(len(found)), *(str(found.count(verdict)) for verdict in VERDICTS)])
+    sums = [str(sum(int(row[at]) for row in rows[1:])) for at in range(1, len(rows[0]))]
+    rows.append(["all", *sums])
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return [lines[0], f"| --- |{' ---: |' * (len(rows[0]) - 1)}", *lines[1:]]
+
+
+def _chance(papers: Sequence[Mapping[str, Any]]) -> str:
+    """Say how many claims would hold by chance: the correction is within claims."""
+    n = sum(
+        claim["verdict"] != "cannot be tested here" for paper in papers for claim in _claims(paper)
+    )
+    return (
+        f"The correction is within claims, not across them: if none of the {n} claims tested were "
+        f"true, up to {n * LEVEL / 2:.0f} of those judged by intervals would be expected to hold "
+        "by chance."
+    )

@@ -76,7 +76,7 @@ def synthetic_block(bench: Workbench, discriminative: str) -> tuple[Block, list[
 
 def _residual_claim() -> Claim:
     """Judge whether the explaining-away residual finds the pair that tells the classes apart."""
-    text = "Optimising the explaining-away residual finds the pair X1, X3, too (section 3)"
+    text = "Optimising the explaining-away residual also finds the pair X1, X3 (section 3)"
     edges = _edges("tan(score='ear', root='first')")
     found = "X1–X3" in edges
     parts = {"EAR": "holds" if found else "does not hold"}
@@ -101,7 +101,7 @@ def _others_claim(rates: Mapping[str, float]) -> Claim:
         f"{gaps['parameters, TAN-OMI-CR']:+.1f} points; NB {rates['NB-ML']:.1f} %; SVM "
         f"{rates['SVM']:.1f} against {rates['TAN-OMI-CR-ML']:.1f} %"
     )
-    return claim_of_parts(text, parts, number, "Borne out is within two points.")
+    return claim_of_parts(text, parts, number, criterion="within two points")
 
 
 def _edges(structure: str) -> str:
@@ -125,7 +125,7 @@ def missing_block(bench: Workbench, uses: Mapping[str, str]) -> tuple[Block, Cla
     contenders = [Contender(c.name, c.use, options) for c in bench.available(uses)]
     for wanted in ("Vehicle",) if bench.quick else ("Satellite", "Segment"):
         if bench.facts(wanted) is None:
-            bench.leave_out(f"figure 3 on {wanted}: the table is not at hand")
+            bench.leave_out(f"figure 3 on {wanted}: the table isn't available")
             continue
         limit, bench.max_rows = bench.max_rows, None
         dataset = bench.tables([wanted])[0]

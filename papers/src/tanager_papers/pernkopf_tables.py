@@ -74,7 +74,7 @@ def friedman_tables(bench: Workbench) -> list[Dataset]:
     for name, (make, facts, train_rows) in DERIVED.items():
         table = None if bench.max_rows and facts.rows > bench.max_rows else make(bench)
         if table is None:
-            bench.leave_out(f"{name}: what it is made of is not at hand, or it is too large")
+            bench.leave_out(f"{name}: what it is made of isn't available, or it is too large")
             continue
         datasets.append(Dataset(facts.stem, table, train_rows=train_rows))
         bench.n_rows[facts.stem], bench.n_classes[facts.stem] = facts.rows, facts.classes

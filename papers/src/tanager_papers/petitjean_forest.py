@@ -241,5 +241,5 @@ def _root_claim(scores: Mapping[str, Scores]) -> Claim:
             near = abs(shares[0] - shares[1]) <= MARGIN
             parts[f"{name}, {title}"] = "holds" if near else "does not hold"
             told.append(f"{name}, {title} {pair[0]} and {pair[1]}")
-    why = f"Borne out is a share of wins that differs by at most {100 * MARGIN:.0f} points."
-    return claim_of_parts(text, parts, "; ".join(told), why)
+    criterion = f"the two shares of wins differ by at most {100 * MARGIN:.0f} points"
+    return claim_of_parts(text, parts, "; ".join(told), criterion=criterion)

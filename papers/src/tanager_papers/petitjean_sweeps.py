@@ -55,7 +55,7 @@ def sweep_block(
     small = [d for d in small if bench.n_features[d.name] <= FEATURES]
     title = "Figures 4 and 5: sweeps and tying of the sampler"
     more = "More sweeps are significantly better, up to 50,000 (figure 4)"
-    level = "One concentration a level beats one for all and one a parent (figure 5)"
+    level = "One concentration per level beats a single one and one per parent (figure 5)"
     scores = _run(bench, structures, small, counts) if small else {}
     if not scores or not scores["RMSE"].datasets:
         return Block(title), [untested(text, "not run") for text in (more, level, LINEAR)]

@@ -10,13 +10,17 @@ import numpy as np
 
 from tanager.evaluation.contenders import Contender
 from tanager_papers.findings import Block, Claim
-from tanager_papers.verdicts import claim_of_parts, mean_interval, untested
+from tanager_papers.verdicts import claim_of_parts, judge_gap, mean_interval, told_gap, untested
 from tanager_papers.workbench import Workbench
 
 __all__ = ["pseudo_block", "recovery_block"]
 
 # Errors in per cent that the paper has with cycles, cheapest table first.
-PSEUDO = {"satimage": "similar to 9.31", "letter": "7.98"}
+PSEUDO = {"satimage": "similar to 9.31", "letter": "7.98", "usps": "similar to 2.10"}
+# Candidates drawn at random where all others would be too many.
+FEW = {"usps": 8}
+N_SEEDS = 3
+RECOVERED = ("satimage", "letter")
 RECOVERY = "Ours has 20 epochs, the paper 500."
 NEAR = 0.75  # points of error: what the paper calls an improvement on letter
 LOSS = {"lambda_": 30.0, "gamma": 20.0, "eta": 10.0}
@@ -33,39 +37,47 @@ def pseudo_block(bench: Workbench) -> tuple[Block, list[Claim]]:
     found: dict[str, dict[str, list[float]]] = {}
     for name, printed in PSEUDO.items():
         path = _arrays(bench, name)
-        if path is None or (bench.quick and name == "letter"):
+        if path is None or (bench.quick and name != "satimage"):
             continue
-        folds = range(1, 2 if bench.quick else 1 + _n_folds(path))
-        by_fold: dict[str, list[float]] = {}
+        n_folds, n_seeds = (1, 1) if bench.quick else (_n_folds(path), N_SEEDS)
+        found[name] = {}
         for kind in kinds:
-            made = []
-            for fold in folds:
-                what = f"pseudo TAN, {name}, fold {fold}, {kind}, {epochs} epochs"
-                made.append(_kept(bench, what, partial(_pseudo_error, path, epochs, kind, fold)))
-            if None not in made:
-                by_fold[kind] = [error for error in made if error is not None]
-        texts = (_mean_text(by_fold[kind]) if kind in by_fold else "not run" for kind in kinds)
+            # No claim rests on arborescences, which aren't in the paper.
+            made = np.full((n_folds, 1 if kind == "arborescence" else n_seeds), np.nan)
+            for fold, seed in np.ndindex(*made.shape):
+                what = f"pseudo TAN, {name}, fold {fold + 1}, seed {seed}, {kind}, {epochs} epochs"
+                compute = partial(_pseudo_error, path, epochs, kind, fold + 1, seed, FEW.get(name))
+                error = _kept(bench, what, compute)
+                made[fold, seed] = np.nan if error is None else error
+            if np.isfinite(made).all():
+                # The unit is the fold, or the training where there's one fold.
+                found[name][kind] = (made.mean(axis=1) if n_folds > 1 else made[0]).tolist()
+        by_kind = found[name]
+        texts = (_mean_text(by_kind[kind]) if kind in by_kind else "not run" for kind in kinds)
         rows.append((name, printed, *texts))
-        found[name] = by_fold
     notes = (
-        f"One training of {epochs} epochs on each of the authors' folds (means with standard "
-        "errors; letter has one), every (earlier) feature a candidate; loss and "
-        "steps as in the figures, λ = 30, γ = 20, η = 10. usps and mnist, of which the paper says "
-        "that errors remain similar, have hundreds of features, and were not run.",
+        f"{N_SEEDS} trainings of {epochs} epochs on each of the authors' folds (one by "
+        "arborescences), each with another seed and random ordering; means with standard errors, "
+        "over folds on satimage and over trainings elsewhere. Every (earlier) feature is a "
+        "candidate, on usps 8 of them drawn at random; loss and steps as in the figures, λ = 30, "
+        "γ = 20, η = 10. mnist was not run.",
         "With cycles the product of the tables does not sum to one over the features: a score, "
         "not a probability, from which no feature can be summed out. So it is an experiment "
         "here and no learner; `Differentiable(ordering='free')` draws arborescences instead.",
     )
     block = Block(title, ("table, error %", "with cycles, paper", *kinds.values()), rows, notes)
-    errors = {kind: float(np.mean(made)) for kind, made in found.get("letter", {}).items()}
-    similar = _similar_claim(found.get("satimage", {}))
+    letter = found.get("letter", {})
+    errors = {kind: float(np.mean(made)) for kind, made in letter.items()}
+    similar = _similar_claim({name: found[name] for name in found if name != "letter"})
     if not {"order", "cycles"} <= set(errors):
         return block, [untested(text, "letter was not run"), similar]
-    verdict = "holds" if errors["cycles"] < errors["order"] else "does not hold"
-    number = f"{errors['cycles']:.2f} % with cycles, {errors['order']:.2f} % in order"
+    gaps = np.array(letter["cycles"]) - np.array(letter["order"])
+    interval = mean_interval(gaps)
+    number = f"{errors['cycles']:.2f} % with cycles, {errors['order']:.2f} % in order, "
+    number += told_gap("difference", float(gaps.mean()), interval)
     if "arborescence" in errors:
-        number += f", {errors['arborescence']:.2f} % by arborescences"
-    return block, [claim_of_parts(text, {"letter": verdict}, number), similar]
+        number += f"; {errors['arborescence']:.2f} % by arborescences"
+    return block, [claim_of_parts(text, {"letter": judge_gap(interval)}, number), similar]
 
 
 def _n_folds(path: Path) -> int:
@@ -79,26 +91,26 @@ def _mean_text(errors: Sequence[float]) -> str:
     return f"{np.mean(errors):.2f} ± {np.std(errors, ddof=1) / np.sqrt(len(errors)):.2f}"
 
 
-def _similar_claim(errors: Mapping[str, Sequence[float]]) -> Claim:
-    """Judge section 4.5 on satimage, one of the tables on which cycles change little."""
+def _similar_claim(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Claim:
+    """Judge section 4.5 on tables on which cycles change little."""
     text = "On the other tables errors with cycles remain similar (section 4.5)"
-    if not {"order", "cycles"} <= set(errors):
-        return untested(text, "satimage was not run")
-    gaps = np.array(errors["cycles"]) - np.array(errors["order"])
-    if len(gaps) < 2:
-        return untested(text, "one fold decides nothing")
-    # Of five folds, which share training rows.
-    low, high = mean_interval(gaps, overlap=0.25)
-    # The paper calls 0.75 points on letter an improvement: what stays within it is similar.
-    near, far = low > -NEAR and high < NEAR, low > NEAR or high < -NEAR
-    parts = {"satimage": "holds" if near else "does not hold" if far else "undecided"}
-    number = (
-        f"satimage, {len(gaps)} folds: {np.mean(errors['cycles']):.2f} % with cycles, "
-        f"{np.mean(errors['order']):.2f} % in order, difference {gaps.mean():+.2f} "
-        f"({low:+.2f} to {high:+.2f})"
-    )
-    why = f"Borne out is a difference whose 95 % interval stays within {NEAR} points."
-    return claim_of_parts(text, parts, number, why)
+    run = {t: errors for t, errors in found.items() if len(errors.get("cycles", ())) > 1
+           and "order" in errors}  # fmt: skip
+    if not run:
+        return untested(text, "not run more than once")
+    parts, told = {}, []
+    for table, errors in run.items():
+        gaps = np.array(errors["cycles"]) - np.array(errors["order"])
+        # Folds share training rows.
+        interval = mean_interval(gaps, len(run), 0.25 if table == "satimage" else 0.0)
+        low, high = interval
+        near, far = low > -NEAR and high < NEAR, low > NEAR or high < -NEAR
+        parts[table] = "holds" if near else "does not hold" if far else "undecided"
+        rates = f"{np.mean(errors['cycles']):.2f} % with cycles, {np.mean(errors['order']):.2f} %"
+        told.append(f"{table} {rates} in order, "
+                    + told_gap("difference", float(gaps.mean()), interval))  # fmt: skip
+    criterion = f"within {NEAR} points, the least that the paper calls an improvement"
+    return claim_of_parts(text, parts, "; ".join(told), criterion=criterion)
 
 
 def recovery_block(bench: Workbench) -> tuple[Block, list[Claim]]:
@@ -106,7 +118,7 @@ def recovery_block(bench: Workbench) -> tuple[Block, list[Claim]]:
     text = "With the generative loss the Chow–Liu structure is recovered (section 4.6)"
     rows, shares = [], {}
     epochs = 3 if bench.quick else 20
-    for name in PSEUDO:
+    for name in RECOVERED:
         path = _arrays(bench, name)
         if path is None or (bench.quick and name == "letter"):
             continue
@@ -144,7 +156,7 @@ def _kept(bench: Workbench, what: str, compute: Callable[[], float]) -> float | 
     asked = Contender("probe", "differentiable(candidates='all', training__epochs=5)/hybrid")
     found = bench.kept("roth-2020-numbers", f"{what}, {bench.stamp_of(asked)}", compute)
     if found is None:
-        bench.leave_out(f"{what}: the time was over")
+        bench.leave_out(f"{what}: time ran out")
     return None if found is None else float(found)
 
 
@@ -159,8 +171,10 @@ def _fold(path: Path, fold: int = 1) -> tuple[np.ndarray, np.ndarray, int]:
     return x.astype(np.uint8), labels.astype(np.int64), n_train
 
 
-def _pseudo_error(path: Path, epochs: int, kind: str, fold: int = 1) -> float:
-    """Train on a fold with every feature a candidate of every other; error in per cent."""
+def _pseudo_error(
+    path: Path, epochs: int, kind: str, fold: int = 1, seed: int = 0, k: int | None = None
+) -> float:
+    """Train on a fold with every other feature, or k of them, a candidate; error in per cent."""
     from tanager.engines import FitContext
     from tanager.losses import HybridMargin
     from tanager.structure.differentiable.learner import STARTS
@@ -173,12 +187,14 @@ def _pseudo_error(path: Path, epochs: int, kind: str, fold: int = 1) -> float:
     codes, labels, n_train = _fold(path, fold)
     n_classes, arities = int(labels.max()) + 1, codes.max(axis=1).astype(np.int64) + 1
     n = len(arities)
-    order = np.random.default_rng(804).permutation(n)
-    place = np.argsort(order)
+    rng = np.random.default_rng([804, seed])
+    place = np.argsort(rng.permutation(n))
     others = [
         [j for j in range(n) if j != i and (kind != "order" or place[j] < place[i])]
         for i in range(n)
     ]
+    if k is not None:
+        others = [rng.permutation(parents)[:k].tolist() for parents in others]
     slots = Slots.build(
         [[NO_PARENT, *parents] for parents in others],
         [[1, *(int(arities[p]) for p in parents)] for parents in others],
@@ -191,7 +207,7 @@ def _pseudo_error(path: Path, epochs: int, kind: str, fold: int = 1) -> float:
         HybridMargin(**LOSS),
         Training(epochs, learning_rate=0.1, decay=0.1, share=True, average=0.5),
         ParentSearch(Arborescence(slots) if kind == "arborescence" else BestParent()),
-        (804,),
+        (804, seed),
         "pseudo TAN",
     )
     rows = TrainingRows(codes[:, :n_train].T.copy(), labels[:n_train], None)

@@ -14,17 +14,22 @@ from tanager_papers.duels import DECIMALS
 from tanager_papers.findings import VERDICTS, Claim
 
 __all__ = [
+    "LEVEL",
     "MARGIN",
     "RULE",
     "Comparison",
     "claim_of_parts",
     "claim_of_records",
     "duel_record",
+    "gap_interval",
     "judge",
+    "judge_gap",
     "mean_interval",
     "on_generated_rows",
     "power",
+    "rate_interval",
     "share_interval",
+    "told_gap",
     "untested",
 ]
 
@@ -32,21 +37,35 @@ LEVEL = 0.05  # of significance, shared by the comparisons of a claim
 MARGIN = 0.10  # by which a share of wins may differ and still be the paper's
 
 RULE = (
-    "A claim is divided into comparisons: one for each structure, table, metric or size that it "
-    "speaks of. Of wins against losses the share of wins has an exact (Clopper–Pearson) "
-    "interval at level 0.05 divided by the number of the claim's comparisons, so that a claim "
-    "of many has no better chance than a claim of one. A comparison *holds* where the interval "
-    "lies above one half. It *does not hold* where the interval lies below one half, or reaches "
-    "one half but stays more than 10 points, a margin fixed in advance, below the share of wins "
-    "that the paper prints. Else it's *undecided*: chance would explain it, and so would the "
-    "paper. The power beside it is the chance of an interval above one half if the paper's "
-    "share were the truth, on as many tables as we have. Other comparisons are borne out where "
-    "the numbers have the order, or about the size, that the paper says. A claim *holds* where "
-    "all its comparisons do and *holds in part* where some do, or where the paper's winner "
-    "leads without being borne out. If none does, it *does not hold* where one is refuted, and "
-    "is *undecided* otherwise. What rests on rows of our own generators alone *cannot be tested "
-    "here*. Where a claim does not hold in full, its page says what is missing, and why as far "
-    "as we know."
+    "A claim is split into comparisons: one for each structure, table, metric or size that it "
+    "mentions. All intervals are at the level 0.05 divided by the number of the claim's "
+    "comparisons (Bonferroni).",
+    "**Wins and losses over tables.** The share of wins among the tables that aren't tied has an "
+    "exact (Clopper–Pearson) interval. A comparison *holds* if the interval lies above one half. "
+    "It *does not hold* if the interval lies below one half, or includes it but ends more than 10 "
+    "percentage points below the share that the paper prints. If the interval lies above one half "
+    "and still ends more than 10 points below the paper's share, the direction is confirmed and "
+    "the size isn't: the comparison *holds in part*. Anything else is *undecided*. The paper's "
+    "share follows the interval. The power is the probability of an interval above one half "
+    "on as many tables as we have if the paper's share were the true one; with a power of 0.2, "
+    "*undecided* says little.",
+    "**Differences of means and rates.** Over tables, folds, shuffles or trainings the interval is "
+    "Student's (Welch's where they aren't paired), with Nadeau and Bengio's variance where "
+    "training sets overlap. Two error rates on the same test rows have the interval of "
+    "independent binomials, which is conservative. A comparison holds if its "
+    "interval excludes zero on the paper's side, and doesn't if it does on the other. "
+    "A claim that something makes no difference holds only if the whole interval stays within a "
+    "margin, which is given with the claim; that a difference isn't significant is no evidence. "
+    "All margins were set before the claims were judged by them, though after most of the fits had "
+    "been run.",
+    "**Sizes, orders and constants**: factors of time, printed digits, edges that are found. The "
+    "criterion is given with the claim where it isn't plain.",
+    "A claim *holds* if all its comparisons do, and *holds in part* if some do or if the direction "
+    "is right and the size isn't. If none does, it *does not hold* where one is refuted, and is "
+    "*undecided* otherwise. A claim that could be tested on rows of our own generators only, "
+    "or whose runs are missing, *cannot be tested here*; what those rows show is added. Each page "
+    "says what is missing where "
+    "a claim doesn't hold in full, and why as far as we know.",
 )
 
 
@@ -102,6 +121,57 @@ def mean_interval(
     return float(values.mean() - half), float(values.mean() + half)
 
 
+def gap_interval(
+    first: Sequence[float] | Floats, second: Sequence[float] | Floats, n_comparisons: int = 1
+) -> tuple[float, float]:
+    """Return Welch's interval of the difference of two means, at a level shared by comparisons.
+
+    >>> [round(end, 2) for end in gap_interval([1.0, 1.2, 1.1], [2.0, 2.4, 2.2, 2.2])]
+    [-1.36, -0.84]
+    """
+    from scipy.stats import ttest_ind
+
+    if min(len(first), len(second)) < 2:
+        return -np.inf, np.inf
+    found = ttest_ind(first, second, equal_var=False)
+    ends = found.confidence_interval(1 - LEVEL / n_comparisons)
+    return float(ends.low), float(ends.high)
+
+
+def rate_interval(
+    first: float, second: float, n_rows: int, n_comparisons: int = 1
+) -> tuple[float, float]:
+    """Return the interval of the difference of two error rates, in per cent, on the same rows.
+
+    That of independent binomials: errors on the same rows go together, so that it's too wide.
+
+    >>> [round(end, 2) for end in rate_interval(8.9, 10.0, 6667)]
+    [-2.09, -0.11]
+    """
+    from scipy.stats import norm
+
+    shares = np.array([first, second]) / 100
+    deviation = 100 * np.sqrt((shares * (1 - shares)).sum() / n_rows)
+    half = float(norm.ppf(1 - LEVEL / n_comparisons / 2) * deviation)
+    return first - second - half, first - second + half
+
+
+def judge_gap(interval: tuple[float, float], bound: float = 0.0) -> str:
+    """Return the verdict on "the difference is below the bound" by its interval.
+
+    >>> judge_gap((-2.09, -0.11)), judge_gap((-2.09, 0.3)), judge_gap((-2.09, 0.3), bound=0.75)
+    ('holds', 'undecided', 'holds')
+    """
+    low, high = interval
+    return "holds" if high < bound else "does not hold" if low > bound else "undecided"
+
+
+def told_gap(name: str, gap: float, interval: tuple[float, float], digits: int = 2) -> str:
+    """Write a difference with its interval."""
+    ends = f"({interval[0]:+.{digits}f} to {interval[1]:+.{digits}f})"
+    return f"{name} {gap:+.{digits}f} {ends if np.isfinite(interval[0]) else '(no interval)'}"
+
+
 def power(n_tables: int, share: float, level: float = LEVEL) -> float:
     """Return the chance that the interval lies above one half if `share` is the truth.
 
@@ -120,10 +190,15 @@ def judge(
 ) -> str:
     """Return the verdict on "the first wins", one of the claim's comparisons; see `RULE`."""
     low, high = share_interval(ours, LEVEL / n_comparisons)
+    smaller = paper is not None and high < _share(paper) - MARGIN
     if low > 0.5:
-        return "holds"
-    refuted = paper is not None and high < paper[0] / max(1, paper[0] + paper[2]) - MARGIN
-    return "does not hold" if high < 0.5 or refuted else "undecided"
+        return "holds in part" if smaller else "holds"
+    return "does not hold" if high < 0.5 or smaller else "undecided"
+
+
+def _share(record: tuple[int, int, int]) -> float:
+    """Return the share of wins among tables that aren't a draw."""
+    return record[0] / max(1, record[0] + record[2])
 
 
 def claim_of_records(text: str, comparisons: Sequence[Comparison], why: str = "") -> Claim:
@@ -139,10 +214,10 @@ def claim_of_records(text: str, comparisons: Sequence[Comparison], why: str = ""
     told, chances = [], []
     for name, ours, paper in run:
         low, high = share_interval(ours, level)
-        told.append(f"{name} {ours} ({100 * low:.0f} to {100 * high:.0f} %)")
+        printed = "" if paper is None else f", paper {100 * _share(paper):.0f} %"
+        told.append(f"{name} {ours} ({100 * low:.0f} to {100 * high:.0f} %{printed})")
         if paper is not None:
-            share = paper[0] / max(1, paper[0] + paper[2])
-            chances.append(power(ours.wins + ours.losses, share, level))
+            chances.append(power(ours.wins + ours.losses, _share(paper), level))
     number = "; ".join(told)
     if chances:
         least, most = f"{min(chances):.2f}", f"{max(chances):.2f}"
@@ -150,10 +225,16 @@ def claim_of_records(text: str, comparisons: Sequence[Comparison], why: str = ""
     return claim_of_parts(text, parts, number, why)
 
 
-def claim_of_parts(text: str, parts: dict[str, str], number: str, why: str = "") -> Claim:
-    """Return a claim by the verdicts on its named parts, and tell which are not borne out."""
+def claim_of_parts(
+    text: str, parts: dict[str, str], number: str, why: str = "", *, criterion: str = ""
+) -> Claim:
+    """Return a claim by the verdicts on its named parts, and tell which of them don't hold.
+
+    `criterion` is added to the number: what a part must meet where the claim leaves it open.
+    """
     if not parts:
         return untested(text, "not run")
+    number += f"; criterion: {criterion}" if criterion else ""
     names: dict[str, list[str]] = {verdict: [] for verdict in VERDICTS}
     for name, found in parts.items():
         names[found].append(name)
@@ -162,10 +243,10 @@ def claim_of_parts(text: str, parts: dict[str, str], number: str, why: str = "")
     if len(borne) == len(parts):
         return Claim(text, "holds", number)
     verdict = "holds in part" if borne or leads else "does not hold" if failed else "undecided"
-    told = f"{len(borne)} of {len(parts)} comparisons borne out"
-    told += f"; a lead only: {_listed(leads)}" if leads else ""
+    told = f"{len(borne)} of {len(parts)} comparisons hold"
+    told += f"; direction only: {_listed(leads)}" if leads else ""
     told += f"; undecided: {_listed(open_)}" if open_ else ""
-    told += f"; not: {_listed(failed)}" if failed else ""
+    told += f"; refuted: {_listed(failed)}" if failed else ""
     return Claim(text, verdict, number, f"{told}. {why}".strip())
 
 
@@ -194,6 +275,6 @@ def on_generated_rows(claim: Claim) -> Claim:
     return untested(
         claim.text,
         f"on generated rows it {claim.verdict}: {claim.number}".replace(
-            "it undecided", "is undecided"
+            "it undecided", "it's undecided"
         ),
     )

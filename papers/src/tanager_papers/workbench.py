@@ -144,7 +144,7 @@ class Workbench:
             self.n_rows[dataset.name] = facts.rows
             self.n_features[dataset.name] = facts.features
         if missing:
-            self.leave_out(f"not at hand, {len(missing)} of {whose}: {', '.join(missing)}")
+            self.leave_out(f"not available, {len(missing)} of {whose}: {', '.join(missing)}")
         if large:
             self.leave_out(f"too large for this run, {len(large)}: {', '.join(large)}")
         return sorted(found, key=lambda dataset: self.n_rows[dataset.name])
@@ -217,7 +217,8 @@ class Workbench:
         if once and large:
             groups.append((f"{name}-large", large, CrossValidation(1, 2)))
         asked = like if isinstance(like, Mapping) else {c.name: like for c in contenders}
-        stamps = {c.name: self.stamp_of(c, asked[c.name]) for c in contenders if c.pair is not None}
+        probed = [c for c in contenders if c.pair is not None or asked[c.name] is not None]
+        stamps = {c.name: self.stamp_of(c, asked[c.name]) for c in probed}
         options = {"metrics": metrics, "keep": keep, "stamps": stamps}
         settled = [c for c in contenders if not fresh and self._is_settled(c, asked[c.name])]
         told = list(self.absent)
@@ -228,7 +229,7 @@ class Workbench:
         ]
         if quiet and any(not results.records for _, results in parts):
             self.absent = told
-            self.leave_out(f"the time was over before the end of {name}; the same command goes on")
+            self.leave_out(f"time ran out before the end of {name}; the same command resumes")
         return Run(_join([results for _, results in parts]), parts)
 
     def _run_part(
@@ -265,7 +266,7 @@ class Workbench:
         n_wanted = len(list(experiment.cells()))
         if len(results.records) < n_wanted:
             self.leave_out(
-                f"the time was over after {len(results.records)} of {n_wanted} cells of {name}; "
+                f"time ran out after {len(results.records)} of {n_wanted} cells of {name}; "
                 "the same command goes on"
             )
         for failure in results.failures[:20]:
@@ -279,8 +280,8 @@ class Workbench:
         """Tell whether the published page's fits of a classifier are those of today."""
         if self.published is None:
             return False
-        meaning = _meaning(like or contender)
-        return contender.pair is None or self.published.agrees(self.made_with[meaning])
+        asked = like or contender
+        return asked.pair is None or self.published.agrees(self.made_with[_meaning(asked)])
 
     def kept(self, name: str, key: str, compute: Callable[[], Any]) -> Any | None:
         """Return what a file of the runs' folder has under a key, or compute and keep it.
@@ -321,12 +322,12 @@ class Workbench:
     def describe(self, protocol: str) -> str:
         """Say how this run was made."""
         facts = environment()
-        unfinished = any("the time was over" in line for line in self.absent)
+        unfinished = any("time ran out" in line for line in self.absent)
         parts = [
             f"{'Quick run' if self.quick else 'Run'}: {protocol}",
             "not all of it done, the end of this page says what is missing" if unfinished else "",
             f"tables up to {self.max_rows:,} rows" if self.max_rows else "",
-            f"{self.n_cells:,} fits, {self.cpu_seconds / 60:,.1f} CPU minutes in all",
+            f"{self.n_cells:,} fits, {self.cpu_seconds / 60:,.1f} CPU minutes in total",
             facts["machine"],
         ]
         return "; ".join(part for part in parts if part) + "."
@@ -351,7 +352,7 @@ def _lasting(contender: Contender) -> dict[str, Any]:
 
 def _meaning(contender: Contender) -> str:
     options = _lasting(contender)
-    return contender.use + (f" {options}" if options else "")
+    return contender.text + (f" {options}" if options else "")
 
 
 def _join(parts: Sequence[Results]) -> Results:

@@ -229,7 +229,7 @@ def _from_zero(bench: Workbench, results: Results) -> Block:
     notes = (
         "The paper marks what starts at the generative tables by (I), and table 4 has no such "
         "mark; so here is the same with all weights 0 at first, and cells that no training row "
-        f"has at 0 for good. {counts[0]} tables, {counts[1]} of them big; one round of two folds.",
+        f"has stay at 0. {counts[0]} tables, {counts[1]} of them big; one round of two folds.",
     )
     columns = ("first against second", "0-1 loss, paper", "ours", "RMSE, paper", "ours")
     return Block("Table 4, started at zero", columns, rows, notes)

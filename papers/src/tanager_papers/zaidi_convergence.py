@@ -157,7 +157,7 @@ def _trace_claim(traces: Mapping[str, Traces], other: str, table: int) -> Claim:
 def later_claim(traces: Mapping[str, Traces]) -> Claim:
     """Judge tables 5 and 6 after ten and fifty iterations."""
     text = (
-        "The weighted objective is below both others after ten iterations, and after fifty, too "
+        "The weighted objective is below both others after ten and after fifty iterations "
         "(tables 5 and 6)"
     )
     return _many(text, _later_records(traces, TRACES, (1, 2)))
@@ -195,8 +195,9 @@ def _many(text: str, records: Sequence[Comparison]) -> Claim:
     run = [record.ours for record in records if record.ours is not None]
     ahead = [ours for ours in run if ours.wins > ours.losses]
     clear = sum(ours.p_value <= 0.05 for ours in ahead)
-    number = f"ahead in {len(ahead)} of {len(run)} comparisons, significantly in {clear}"
+    number = f"ahead in {len(ahead)} of {len(run)} comparisons, in {clear} with p ≤ 0.05 each"
     claim = claim_of_records(text, records, OWN_GRADIENT)
+    number += "".join(claim.number.rpartition("; power")[1:])
     return claim if not run else replace(claim, number=number)
 
 
@@ -258,8 +259,9 @@ def _behind_claim(traces: Mapping[str, Traces]) -> Claim:
         parts[f"{other}{STARTS[start]}"] = verdict
     told = ", ".join(f"{other}{STARTS[start]} {mean:.1f}" for (start, other), mean in means.items())
     ahead = "The weighted form is ahead of both, by fewer iterations than in the paper. "
-    why = f"{ahead if min(means.values()) > 0 else ''}Borne out is half as many. {OWN_GRADIENT}"
-    return claim_of_parts(text, parts, f"on average behind: {told}", why)
+    why = f"{ahead if min(means.values()) > 0 else ''}{OWN_GRADIENT}"
+    number, criterion = f"on average behind: {told}", "half as many iterations as in the paper"
+    return claim_of_parts(text, parts, number, why, criterion=criterion)
 
 
 def _rank_block(results: Results, traces: Traces) -> tuple[Block, list[Claim]]:
@@ -349,5 +351,5 @@ def _rank_claim(first: Sequence[tuple[str, bool, bool]]) -> Claim:
         for what, ahead, clear in first
     }
     told = "; ".join(f"{what}{'' if ahead else ', not first'}" for what, ahead, _ in first)
-    why = "Borne out is a rank of one with p ≤ 0.05: there are fewer tables here."
-    return claim_of_parts(text, parts, told, why)
+    criterion = "the first rank with p ≤ 0.05, as there are fewer tables here"
+    return claim_of_parts(text, parts, told, criterion=criterion)

@@ -89,7 +89,7 @@ def curve_block(bench: Workbench, datasets: Sequence[Dataset]) -> tuple[Block, C
         "tables: section 7.4 says so of 13 and 14, appendix B of 18 and 19. The caption of figure "
         "19 repeats that of 14; we follow the text.",
         "The paper's four largest are Poker-hand, Covertype, Census-Income and Localization; of "
-        "its tables these are the four largest at hand. It does not name the six of figures 18 "
+        "its tables these are the four largest available. It does not name the six of figures 18 "
         "and 19; ours are a choice of sizes.",
     )
     title = "Figures 13, 14, 18 and 19: rates of convergence"
@@ -218,6 +218,6 @@ def scaling_block(bench: Workbench) -> tuple[Block, Claim]:
             f"iterations of d behind w at the fifth, α = 0, 0.25, 0.5, 0.75, 1: {told[0]}; with "
             f"features as -1 and 1: {told[1]}"
         )
-        why = "Borne out is a lead at the fifth iteration that grows with each step of α."
-        claim = claim_of_parts(text, {"NB": verdict}, number, why)
+        criterion = "a lead that grows with each step of α"
+        claim = claim_of_parts(text, {"NB": verdict}, number, criterion=criterion)
     return Block("Figure 3: scaling", columns, rows, notes, tuple(pictures)), claim

@@ -113,7 +113,7 @@ def _squared(bench: Workbench, datasets: Sequence[Dataset]) -> tuple[Block, Clai
         "Win–draw–loss of the first; * where the two-tailed sign test has p ≤ 0.05. Started at "
         "the generative tables; objectives within 0.1 % are a draw.",
     )
-    text = "Under the squared error the weighted form is ahead of the direct one, too (section 5.3)"
+    text = "Under the squared error, too, the weighted form leads the direct one (section 5.3)"
     why = "The paper refers to another one for it, and prints no numbers."
     block = Block("Section 5.3: squared error", columns, rows, notes)
     return block, claim_of_records(text, records, why)

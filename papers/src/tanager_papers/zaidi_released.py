@@ -150,14 +150,14 @@ def released_block(bench: Workbench, datasets: Sequence[Dataset]) -> Block:
         "In the program that the paper names, github.com/nayyarzaidi/EBNC, the extended form "
         "minimises the direct form's objective: its tables are not normalised. What it gives the "
         "optimiser as gradient is the direct form's times one plus the normalised table, which is "
-        "the gradient of neither. The line search then needs more passes for an iteration, and "
+        "the gradient of neither. The line search then needs more passes per iteration, and "
         "that is part of why the extended form is slow in the paper. With the true gradient of "
-        "equation 14 it needs no more passes for an iteration than the direct form.",
+        "equation 14 it needs no more passes per iteration than the direct form.",
         "Only the objective and the gradient are the released ones: the starts are ours. That "
         "program has no start at the generative tables for the extended form, and with parents "
         "its start at zero is partly at logarithms of probabilities.",
     )
-    columns = ("form, start", "iterations behind the weighted at the fifth", "passes an iteration",
+    columns = ("form, start", "iterations behind the weighted at the fifth", "passes per iteration",
                "objective at the end above the weighted's, median")  # fmt: skip
     return Block(title, columns, rows, notes)
 
@@ -166,7 +166,7 @@ _START = {"zero": "from zero", "generative": "from the generative tables"}
 
 
 def _compare(dataset: Dataset) -> dict[str, dict[str, tuple[int, float, float]]]:
-    """Return by start and form: iterations behind, passes an iteration, share above at the end."""
+    """Return by start and form: iterations behind, passes per iteration, share above at the end."""
     data = _indicators(dataset)
     found: dict[str, dict[str, tuple[int, float, float]]] = {}
     for start in _START:
