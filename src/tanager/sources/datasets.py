@@ -254,7 +254,7 @@ class _Partition(StoredPart):
         import cloudpickle
 
         frame = cloudpickle.loads(self.work).compute(scheduler="synchronous")
-        return iter(_to_arrow(frame[schema.names]).to_batches(batch_rows))
+        return iter(pandas_to_arrow(frame[schema.names]).to_batches(batch_rows))
 
     def changed(self, n_rows: int) -> DataError:
         """Return the error for other rows than there were."""
@@ -265,14 +265,4 @@ class _Partition(StoredPart):
 
 
 def _facts(frame: Any) -> tuple[int, pa.Schema]:
-    return len(frame), _to_arrow(frame).schema.remove_metadata()
-
-
-def _to_arrow(frame: Any) -> pa.Table:
-    """Return a partition as a table whose dictionaries have one type in all partitions."""
-    table = pandas_to_arrow(frame)
-    for at, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            wide = pa.dictionary(pa.int32(), field.type.value_type, field.type.ordered)
-            table = table.set_column(at, field.name, table.column(at).cast(wide))
-    return table
+    return len(frame), plain_schema(pandas_to_arrow(frame).schema)

@@ -83,11 +83,12 @@ class FilePart(StoredPart):
         return self.stamp.changed()
 
 
-def _open_all(paths: Sequence[Found], opener: Callable[[Path | RemoteFile], TableFile]) -> Source:
+def _open_all(paths: Sequence[Found], kind: str, style: TextStyle | None) -> Source:
     """Open files of one format with the same columns, one after the other."""
     values, folders = read_folders(paths)
+    opener = partial(CsvTable, style=style) if kind == "csv" else _OPENERS[kind]
     # A CSV is read once more than other files, to settle its types.
-    budget = ByteBudget(default_memory_limit() if opener not in _OPENERS.values() else 0)
+    budget = ByteBudget(default_memory_limit() if kind == "csv" else 0)
     files, parts = list[TableFile](), list[FilePart]()
     for (path, _), given in zip(paths, values, strict=True):
         with reading(path):
@@ -133,9 +134,8 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
         from tanager.sources.formats import read_whole
 
         return apply_style(read_whole([path for path, _ in found], kind), style)
-    if kind == "csv":
-        return _open_all(found, partial(CsvTable, style=style))
-    return apply_style(_open_all(found, _OPENERS[kind]), style)
+    source = _open_all(found, kind, style)
+    return source if kind == "csv" else apply_style(source, style)
 
 
 def _expand(given: str | Path) -> Sequence[Found]:
