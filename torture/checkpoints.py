@@ -21,17 +21,17 @@ from torture.model_mutations import damage
 
 __all__ = ["checkpoints"]
 
-HYBRID = "hybrid(training__epochs=4, training__checkpoint_every=2)"
-PAIRS = (("tan", "discriminative(tol=0.01)"), ("tan", HYBRID))
+PAIRS = (("tan", "discriminative(tol=0.01)"), ("tan", "hybrid(training__epochs=4)"))
 
 
 def checkpoints(budget: Budget, tally: Tally, folder: Path) -> None:
     """Change the files that a killed fit left, and begin it again."""
     from tanager.classifiers import checkpoints as written
     from tanager.errors import TanagerError
+    from tanager.training import checkpoint
 
     warnings.simplefilter("ignore")
-    written.SECONDS = 0.0  # after every pass
+    written.SECONDS, checkpoint.EVERY = 0.0, 2  # after every pass, and two epochs
     states = [_killed(pair, folder / "killed") for pair in PAIRS]
     expected = [_fit(pair) for pair in PAIRS]
     while budget.more():

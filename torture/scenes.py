@@ -187,41 +187,6 @@ class Comparing(Scene):
         return None if found == self.expected else "the resumed run has other numbers"
 
 
-class Training(Scene):
-    """A training with a checkpoint is stopped and run again to its end."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.path = folder / "run.npz"
-        self.X, self.y = data(2, 300)
-        self.expected = self._measure(lambda: self._fit(None))
-
-    def _fit(self, checkpoint: Path | None) -> Any:
-        from tanager import BayesNetClassifier
-        from tanager.parameters import Hybrid
-        from tanager.training import Training
-
-        training = Training(epochs=60, checkpoint=checkpoint, checkpoint_every=2)
-        learner = Hybrid(training=training)
-        clf = BayesNetClassifier("tan", learner, random_state=0).fit(self.X, self.y)
-        return clf.predict_proba(self.X[:50])
-
-    def work(self) -> None:
-        """Train with a checkpoint."""
-        self._fit(self.path)
-
-    def look(self) -> str | None:
-        """Expect the same tables in the end."""
-        found = self._fit(self.path)
-        left = [f.name for f in self.folder.iterdir() if f != self.path]
-        self.path.unlink()
-        for name in left:
-            (self.folder / name).unlink()
-        if len(left) > 1:
-            return f"left: {left}"
-        return None if np.array_equal(found, self.expected) else "the resumed training differs"
-
-
 class Checkpointing(Scene):
     """A fit with a checkpoint after every pass is stopped and run again to its end."""
 
@@ -229,9 +194,10 @@ class Checkpointing(Scene):
 
     def __init__(self, folder: Path) -> None:
         from tanager.classifiers import checkpoints
+        from tanager.training import checkpoint
 
         super().__init__(folder)
-        checkpoints.SECONDS = 0.0
+        checkpoints.SECONDS, checkpoint.EVERY = 0.0, 2
         self.X, self.y = data(4, 300)
         self.expected = self._measure(lambda: self._fit(None))
         self.seconds *= 2  # the writes take their time
@@ -259,6 +225,12 @@ class Resuming(Checkpointing):
     """The same of the default."""
 
     pair = ("auto", "layered")
+
+
+class Training(Checkpointing):
+    """The same of a training by gradient."""
+
+    pair = ("tan", "hybrid(training__epochs=60)")
 
 
 class Fitting(Scene):

@@ -112,10 +112,11 @@ def test_a_finished_fit_leaves_nothing_that_killed_ones_left(tmp_path, monkeypat
 
 
 def test_a_killed_training_goes_on_to_the_same_model(tmp_path, monkeypatch):
+    from tanager.training import checkpoint
     from tanager.training.checkpoint import Checkpoint
 
-    hybrid = "hybrid(training__epochs=6, training__checkpoint_every=2)"
-    options = {"structure": "tan", "parameters": hybrid}
+    monkeypatch.setattr(checkpoint, "EVERY", 2)
+    options = {"structure": "tan", "parameters": "hybrid(training__epochs=6)"}
     expected = model_bytes(fit(**options), tmp_path)
     save = Checkpoint.save
 
