@@ -118,7 +118,7 @@ class Settings(NamedTuple):
 
     def finer(self) -> Settings:
         """Return the settings of a fit that is kept, not only judged by held-out rows."""
-        return Settings(2 * self.max_iter, self.tol / 30)
+        return Settings(2 * self.max_iter, self.tol / 100)
 
 
 class ScaledCurvature(NamedTuple):

@@ -60,7 +60,7 @@ class Layered(GroupedLearner):
         Iterations of the optimiser for one fit that is judged by held-out rows;
         twice as many for one that is kept.
     tol : float
-        Relative improvement of the objective at which it stops; a thirtieth of
+        Relative improvement of the objective at which it stops; a hundredth of
         it for a fit that is kept.
 
     Notes
@@ -119,7 +119,7 @@ class Layered(GroupedLearner):
     generative: str | CountLearner | None = "hdp"
     _: KW_ONLY
     max_iter: int = 40
-    tol: float = 1e-3
+    tol: float = 3e-3
 
     @one_blas_thread()
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
