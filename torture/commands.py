@@ -139,5 +139,5 @@ def _look(folder: Path, answers: list[Any], tally: Tally) -> None:
         from tanager.evaluation import Results
 
         records = Results.read(folder / "run.jsonl").records
-        cells = {(r["contender"], r["round"], r["fold"]) for r in records}
+        cells = {(r["classifier"], r["round"], r["fold"]) for r in records}
         tally.check(len(records) == len(cells) == 8, "the run file has cells twice or not at all")
