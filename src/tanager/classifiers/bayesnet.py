@@ -109,8 +109,8 @@ class BayesNetClassifier(NetworkPredictor):
         it. ``"layered"`` uses one thread for fewer than 50,000 rows.
     memory_limit : str, int or None, default=None
         Memory for rows and counts besides the model, such as ``"4GB"`` or a number of bytes;
-        beyond it rows go to a temporary file, and counts take more passes. None is half of
-        what's free. Results don't depend on it.
+        beyond it rows go to a temporary file, counts take more passes, and tables of too many
+        classes or values are refused. None is half of what's free. Results don't depend on it.
     checkpoint : path or None, default=None
         A folder for the state of a long fit: if it's killed and started again on the same
         rows, it resumes and ends with the same model. The folder is emptied at the end.

@@ -126,6 +126,23 @@ def test_microseconds_near_a_cut(values, categorical):
     assert (lite(clf, [None]) != lite(clf, [str(values[0])])).any()  # it is not missing
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        *(datetime(100, 3, 1), datetime(1582, 10, 28, 2, 16, 7, 519_521), datetime(2300, 1, 1)),
+        LATE - timedelta(microseconds=5),
+    ],
+)
+def test_distant_microseconds_as_categories(first, server):
+    values = [first + timedelta(microseconds=i) for i in range(6)]  # as seconds, some are equal
+    table = pa.table({"moment": pa.array(values * 20)})
+    clf = fit(table["moment"], categorical=True)
+    check(duck(clf, table), clf, table)
+    cells = [str(value) for value in values * 20]
+    check(lite(clf, cells), clf, table)
+    check(postgres(clf, cells, server, "timestamp"), clf, table)
+
+
 # Numbers and dates that training read from text
 
 STRAYS = ["", " ", "unknown", "n/a", "2024-01-05", "1-2", "5e", "--3", "1.2.3", "e5", "."]

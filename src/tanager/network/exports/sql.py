@@ -292,7 +292,7 @@ class _QueryWriter:
         for code, known in enumerate(given.values):
             test = f"{value} = {{}}"
             if given.temporal:
-                shown = dialect.number(_seconds_of(known, given.temporal))
+                shown = dialect.known_moment(known, given.temporal)
             elif given.kind == "text":
                 if "\x00" in known and not dialect.holds_nul:
                     continue
@@ -354,15 +354,3 @@ def _group(column: str, groups: Sequence[int]) -> str:
 def _printable(text: str) -> str:
     """Return a name without the character 0, which no statement can hold."""
     return text.replace("\x00", "\ufffd")
-
-
-def _seconds_of(text: str, temporal: str) -> float:
-    """Return the seconds of a category that is an instant, a time of day or a duration.
-
-    >>> _seconds_of("1970-01-02 00:00:00.250000", "date"), _seconds_of("00:01:30.000000", "time")
-    (86400.25, 90.0)
-    """
-    if temporal == "duration":
-        return float(text)
-    instant = text.replace(" ", "T") if temporal == "date" else f"1970-01-01T{text}"
-    return int(np.datetime64(instant, "us").astype(np.int64)) / 10**6
