@@ -23,8 +23,9 @@ import numpy as np
 from benchmarks.arena import FLOOR, developed_on, entries, folds
 from benchmarks.measuring import ROOT, markdown, publish
 from tanager import BayesNetClassifier
-from tanager.loglinear import fit_scores
-from tanager.parameters.layered import members, part
+from tanager.loglinear import fit_scores, slants
+from tanager.parameters.layered import members
+from tanager.structure import ktree
 
 MANY_ROWS = 1_500  # from which on a table has many
 
@@ -41,12 +42,19 @@ def alike(*given: Any, adapt: bool, **options: Any) -> Any:  # noqa: ARG001
     return fit_scores(*given, adapt=False, **options)
 
 
+def ranks(*given: Any) -> Any:
+    """Return the scales of slants without those of the numbers and their logarithms."""
+    return [slants_of(*given)[0], None, None]
+
+
+slants_of = slants.scales
 Change = Callable[[], Any]
 CHANGES: dict[str, Change] = {
-    "as it is": partial(constant, part, "SLANTS", part.SLANTS),
+    "as it is": partial(constant, slants, "MOST_SLANTS", slants.MOST_SLANTS),
     "one strength per layer, not one per family": partial(constant, members, "fit_scores", alike),
-    "no curves along slants": partial(constant, part, "SLANTS", ()),
-    "slants of 1:1 alone": partial(constant, part, "SLANTS", part.SLANTS[:2]),
+    "no curves along slants": partial(constant, slants, "MOST_SLANTS", 0),
+    "slants of ranks alone": partial(constant, slants, "scales", ranks),
+    "three parents, whatever their groups": partial(constant, ktree, "ROOMY_PARENTS", 3),
 }
 
 

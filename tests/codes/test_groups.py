@@ -9,6 +9,7 @@ from tanager.codes import Domain, Rows
 from tanager.codes.cuts import learn_cuts
 from tanager.codes.groups import (
     FINEST,
+    coarsen_groups,
     group_codes,
     group_rows,
     grouped_domain,
@@ -84,6 +85,20 @@ def test_groups_are_divided_as_far_as_every_table_has_room(limit, families):
     for one in (0, 1):  # nothing more would fit
         more = [size + (at == one) for at, size in enumerate(sizes)]
         assert sizes[one] == FINEST or numbers(more) > limit
+
+
+@pytest.mark.parametrize("n_groups", [1, 5, 8, 9, 16, 17, 24])
+@pytest.mark.parametrize("n_beyond", [0, 2])
+def test_coarse_groups_are_whole_neighbouring_groups(n_groups, n_beyond):
+    given = np.append(np.repeat(np.arange(n_groups), 3), n_groups + np.arange(n_beyond))
+    found = coarsen_groups(given.astype(np.uint16), 3 * n_groups)
+    assert found.dtype == np.uint16
+    assert set(np.diff(found.astype(int)).tolist()) <= {0, 1}
+    ordered = found[: 3 * n_groups].reshape(n_groups, 3)
+    assert np.all(ordered == ordered[:, :1])
+    n_coarse = int(ordered.max()) + 1
+    assert n_coarse == n_groups if n_groups <= 8 else 5 <= n_coarse <= 8
+    assert found[3 * n_groups :].tolist() == [n_coarse + at for at in range(n_beyond)]
 
 
 def test_features_in_no_table_keep_their_groups():

@@ -24,7 +24,7 @@ from tanager.loglinear import (
     joining,
 )
 from tanager.loglinear import objective as objective_module
-from tanager.loglinear.curves import SMOOTHNESS, align
+from tanager.loglinear.curves import SMOOTHNESS, Slant, align
 from tanager.loglinear.objective import Fit, cell_precisions, relative_precisions
 from tanager.loglinear.optimiser import minimise
 
@@ -190,9 +190,11 @@ def test_pull_is_the_transpose_of_expand(joined):
     assert left == pytest.approx(right, rel=1e-12)
 
 
-@pytest.mark.parametrize("slant", [(1, 1), (1, -1), (2, 1), (1, -2)])
-def test_a_slanted_pair_has_one_curve_along_a_sum_of_ranks(slant, joined):
+@pytest.mark.parametrize("weights", [(1, 1), (1, -1), (2, 1), (1, -2)])
+def test_a_slanted_pair_has_one_curve_along_sums(weights, joined):
     domain, codes, labels = make_problem(3, n_rows=400)
+    numbers = np.array([0.0, 1.0, 3.0, 4.0]), np.array([0.0, 1.0, 2.0, 5.0, 9.0])
+    slant = Slant(tuple(weights[0] * numbers[0]), tuple(weights[1] * numbers[1]))
     families, slants = [(1,), (2, 1), (2, 1)], [None, None, slant]
     terms, rows = make_terms(domain, codes, labels, families, slants=slants)
     generator = np.random.default_rng(1)
@@ -204,13 +206,13 @@ def test_a_slanted_pair_has_one_curve_along_a_sum_of_ranks(slant, joined):
     slanted = terms.family_scores(terms.scores(free))[2]
     # The value of b outside its order, the last of six, is nowhere along the slant.
     np.testing.assert_array_equal(slanted[:, 5], 0.0)
-    ranks = []
-    for feature, n_ordered in (2, 4), (1, 5):
-        counts = np.bincount(codes[feature], minlength=n_ordered)[:n_ordered]
-        ranks.append((np.cumsum(counts) - counts / 2) / counts.sum())
-    along = slant[0] * ranks[0][:, None] + slant[1] * ranks[1]
-    low, high = (sum(f(w, 0) for w in slant) for f in (min, max))
-    bins = np.minimum((8 * (along - low) / (high - low)).astype(int), 7)
+    sums = weights[0] * numbers[0][codes[2]] + weights[1] * np.append(numbers[1], 0)[codes[1]]
+    known = codes[1] < 5
+    bins = np.zeros((4, 5), int)
+    for x, z in np.ndindex(4, 5):  # the share of rows before a sum, and half of those that have it
+        own = weights[0] * numbers[0][x] + weights[1] * numbers[1][z]
+        before = (sums < own)[known].sum() + 0.5 * (sums == own)[known].sum()
+        bins[x, z] = int(8 * before / known.sum())
     for one in np.unique(bins):
         here = slanted[:, :5][bins == one]
         np.testing.assert_array_equal(here, np.tile(here[:1], (len(here), 1)))

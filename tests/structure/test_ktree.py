@@ -11,7 +11,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.structure import FitPlan, Structure
-from tanager.structure.ktree import KTree, heaviest_tree
+from tanager.structure.ktree import KTree, Room, heaviest_tree
 
 
 @pytest.mark.parametrize("k", [1, 2, 3])
@@ -22,6 +22,25 @@ def test_a_tree_is_moral_and_every_feature_has_k_parents(k):
     structure = Structure.from_parents([str(i) for i in range(9)], parents)
     assert structure.is_moral()
     assert sorted(len(held) for held in parents) == [min(i, k) for i in range(9)]
+
+
+def test_third_parents_are_those_that_have_room():
+    generator = np.random.default_rng(4)
+    weights = generator.random((9, 9))
+    weights += weights.T
+    sizes = np.array([24, 24, 24, 24, 24, 2, 2, 2, 3])
+    found = heaviest_tree(weights, 3, room=Room(np.log(sizes), np.log(24 * 2 * 2 * 2 + 0.5)))
+    structure = Structure.from_parents([str(i) for i in range(9)], found)
+    assert structure.is_moral()
+    held = [np.prod([sizes[i] for i in (at, *parents)]) for at, parents in enumerate(found)]
+    deep = [size for size, parents in zip(held, found, strict=True) if len(parents) == 3]
+    assert deep
+    assert max(deep) <= 24 * 2 * 2 * 2
+    assert [len(parents) for parents in found] != [len(p) for p in heaviest_tree(weights, 3)]
+    unlimited = heaviest_tree(weights, 3, room=Room(np.log(sizes), np.inf))
+    assert unlimited == heaviest_tree(weights, 3)
+    none = heaviest_tree(weights, 3, room=Room(np.log(sizes), -np.inf))
+    assert none == heaviest_tree(weights, 2)
 
 
 def test_features_without_any_weight_are_joined_all_the_same():

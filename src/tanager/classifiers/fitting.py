@@ -313,7 +313,8 @@ def _plan(
             parameter="monotonic",
         )
     signs = read_signs(options["monotonic"], codebook)
-    return learner, FitPlan(context, structure_learner, signs, limits, prior)
+    numbers = tuple(column.middles for column in codebook.columns)
+    return learner, FitPlan(context, structure_learner, signs, limits, prior, numbers=numbers)
 
 
 def resampled_structures(

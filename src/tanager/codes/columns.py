@@ -53,6 +53,7 @@ class _CodedColumn(Frozen):
     missing_code: int | None  # the code of "missing", None where missing is unknown
     n_known: int  # codes of known values
     _names: list[str]  # of known values, for people
+    middles: Floats | None = None  # (n_ordered,): what ordered codes stand for, up to a factor
 
     @cached_property
     def arity(self) -> int:
@@ -224,6 +225,19 @@ class NumericColumn(_CodedColumn):
         return len(self.cuts) + 1
 
     n_ordered = n_known
+
+    @property
+    def middles(self) -> Floats | None:  # type: ignore[override]
+        """The middle of each interval, in units of the largest cut; None with fewer than two cuts.
+
+        The first and the last are as wide as their neighbours.
+        """
+        largest = float(np.abs(self.cuts).max(initial=0.0))
+        if len(self.cuts) < 2 or largest == 0.0:
+            return None
+        cuts = self.cuts / largest
+        ends = np.concatenate([[2 * cuts[0] - cuts[1]], cuts, [2 * cuts[-1] - cuts[-2]]])
+        return np.asarray(0.5 * (ends[1:] + ends[:-1]))
 
     @cached_property
     def _names(self) -> list[str]:  # type: ignore[override]

@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 
 from tanager.codes.cuts import mdl_cuts
 from tanager.codes.rows import Chunk, Codes, Domain, PieceView, Rows, code_dtype
-from tanager.numerics import Floats
+from tanager.numerics import Floats, Ints
 
 Groups = NDArray[np.uint16]  # (arity,): the group of each value
 
 FEWEST, MOST = 5, 8  # groups of an ordered feature by which parents are found
 FINEST = 24  # groups of a feature at most, "missing" included, where tables have room for them
+FINE_TABLE = 1 << 15  # numbers of a family's table up to which groups are divided
+CELLS_PER_ROW = 3  # of a family with divided groups, at most: more couldn't be told from noise
 
 
 def learn_groups(counts: Floats, n_ordered: int) -> Groups:
@@ -92,6 +94,29 @@ def refine_groups(
             edges = _halve(edges, weights[one][:n], len(edges) - 1 + rest)
             out[one] = _by_edges(edges, len(groups[one]))
     return tuple(out)
+
+
+def coarsen_groups(groups: Groups, n_ordered: int) -> Groups:
+    """Join neighbouring groups of ordered values, as many each as leave at most eight.
+
+    >>> coarsen_groups(np.arange(11, dtype=np.uint16), n_ordered=10).tolist()
+    [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
+    """
+    size = int(groups[:n_ordered].max(initial=0)) + 1
+    each = -(-size // MOST)
+    rest = groups.astype(np.int64) - size
+    return np.where(rest < 0, groups // each, rest - (-size // each)).astype(np.uint16)
+
+
+def table_room(n_rows: int, n_classes: int) -> int:
+    """Return how many numbers a family's table may have for groups to be divided."""
+    return min(FINE_TABLE, CELLS_PER_ROW * n_rows * n_classes)
+
+
+def finest_sizes(domain: Domain) -> Ints:
+    """Return how many groups each feature would have with room for all, (n_features,)."""
+    ordered = np.array(domain.n_ordered) > 0
+    return np.where(ordered, np.minimum(domain.arities, FINEST), domain.arities)
 
 
 def _by_edges(edges: list[int], arity: int) -> Groups:

@@ -5,7 +5,7 @@
     cell 0           the class node
     features         their values
     smooth pairs     all joint values of a parent and a feature, one of them ordered
-    slanted pairs    a curve along a weighted sum of both members' ranks, which many
+    slanted pairs    a curve along a sum of what both members' values add, which many
                      of their joint values share
     other families   their joint values that rows have, the feature's minor
 
@@ -30,16 +30,14 @@ from numpy.typing import NDArray
 
 from tanager.codes import Rows
 from tanager.engines import FitContext
-from tanager.loglinear.curves import SmoothTables, align, basis, curve_basis
+from tanager.loglinear.curves import Slant, SmoothTables, align, basis, curve_basis
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
 from tanager.loglinear.steps import Signs, TableSteps, fill_order, signed_axes, step_matrix
 from tanager.numerics import Floats, Ints
 
 Number = TypeVar("Number", bound=np.generic)
-Slant = tuple[int, int]  # weights of the ranks of a pair's members; the first is positive
 
 MOST_SMOOTH = 2  # members of a family whose scores are smooth
-TRACE = 1e-300  # of a row: so that an empty column has ranks
 MOST_CELLS = 1 << 12  # joint values of a smooth pair: all of them have cells
 
 
@@ -48,7 +46,7 @@ class Terms:
 
     `rows` are the training rows, and those that will be asked about. Scores rise or fall along
     the columns of `signs`, of which a family has at most two, see `can_hold`. A pair of ordered
-    members with a slant has one curve, along the sum of their ranks weighted by it.
+    members with a slant has one curve, along it.
 
     starts: shape (n_families,); each family's first cell.
     depths: shape (n_cells,); number of parents of each cell's family; -1 for the class node.
@@ -154,29 +152,15 @@ class Terms:
     def _diagonals(self) -> dict[int, tuple[int, Ints]]:
         """Return how many cells each slanted pair has, and where each joint value stands in them.
 
-        A value's rank is the share of rows before it. Weighted sums of both ranks are cut into
-        intervals of equal width, about as many as the members have values together. Values
-        outside the order stand nowhere, -1.
+        Values outside the order stand nowhere, -1.
         """
         out: dict[int, tuple[int, Ints]] = {}
-        ranked: dict[tuple[int, ...], list[Floats]] = {}
-        for at, weights in enumerate(self.slants):
-            if weights is None:
-                continue
-            family = self.families[at]
-            if family not in ranked:
-                mass = _known(self._masses[at])
-                ranked[family] = [
-                    _ranks(mass.sum(axis=1 - axis)[: self.columns.n_ordered[column]])
-                    for axis, column in enumerate(family)
-                ]
-            first, second = ranked[family]
-            n_bins = len(first) + len(second) - 1
-            together = weights[0] * first[:, None] + weights[1] * second - min(*weights, 0)
-            place = together * (n_bins / (abs(weights[0]) + abs(weights[1])))
-            cells = np.full(self._shapes[at], -1)
-            cells[: len(first), : len(second)] = np.minimum(place.astype(np.int64), n_bins - 1)
-            out[at] = n_bins, cells
+        for at, slant in enumerate(self.slants):
+            if slant is not None:
+                inside = slice(len(slant.first)), slice(len(slant.second))
+                cells = np.full(self._shapes[at], -1)
+                cells[inside] = slant.bins(self._masses[at][inside])
+                out[at] = slant.n_bins, cells
         return out
 
     def _basis(self, column: int) -> Floats | None:
@@ -285,11 +269,6 @@ def by_class(scores: Floats) -> Floats:
 def _known(array: NDArray[Number]) -> NDArray[Number]:
     """Return the part of an array (*(arity + 1)) without unknown values."""
     return array[(slice(-1),) * array.ndim]
-
-
-def _ranks(mass: Floats) -> Floats:
-    """Return the share of rows before each value, and half of its own."""
-    return np.asarray((np.cumsum(mass) - 0.5 * mass) / max(float(mass.sum()), TRACE))
 
 
 def _family_masses(

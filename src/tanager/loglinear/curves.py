@@ -16,17 +16,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 
 from tanager import native
-from tanager.numerics import Floats
+from tanager.numerics import Floats, Ints
 
 SMOOTHNESS = 0.3  # tau: of differences, against that of the scores themselves
 LEAST_ORDERED = 3  # two values have one difference: there is nothing to be smooth over
 EVEN = 1.5  # the heaviest value, in mean weights, up to which the cosines are as good as aligned
 MOST_ORDERED = 256  # past it the matrices would cost more than smoothness brings: free scores
+
+DIGITS = 9  # that tell sums apart: the same numbers in other units have the same ties
+TRACE = 1e-9  # of a row: so that a value without rows has a place
 
 # Bases that are in use, by what they are of: members of all depths have the same curves.
 _ALIGNED: WeakValueDictionary[bytes, Floats] = WeakValueDictionary()
@@ -93,6 +97,40 @@ def align(matrix: Floats, mass: Floats) -> Floats:
         turned.setflags(write=False)
         _ALIGNED[key] = turned
     return turned
+
+
+class Slant(NamedTuple):
+    """A direction: what each ordered value of either member of a pair adds to a sum."""
+
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+
+    def bins(self, mass: Floats) -> Ints:
+        """Return the bin of each joint value, shape (n_first, n_second), from low sums to high.
+
+        Of equal `mass`, the weight of each joint value, and about as many as both members have
+        values; equal sums share one.
+        """
+        order, bins = self.in_order(mass)
+        out = np.empty_like(bins)
+        out[order] = bins
+        return out.reshape(mass.shape)
+
+    def in_order(self, mass: Floats) -> tuple[Ints, Ints]:
+        """Return joint values from low sums to high, and their bins, both (n_first * n_second,)."""
+        sums = np.add.outer(self.first, self.second).ravel().round(DIGITS)
+        order = np.argsort(sums, kind="stable")
+        sums = sums[order]
+        starts = np.flatnonzero(np.append(True, sums[1:] != sums[:-1]))
+        own = np.add.reduceat(mass.ravel()[order] + TRACE, starts)
+        ranks = (np.cumsum(own) - 0.5 * own) / own.sum()
+        lengths = np.diff(np.append(starts, len(sums)))
+        return order, np.repeat((self.n_bins * ranks).astype(np.int64), lengths)
+
+    @property
+    def n_bins(self) -> int:
+        """Number of bins, some of them empty."""
+        return len(self.first) + len(self.second) - 1
 
 
 class SmoothTables:

@@ -44,16 +44,17 @@ class Columns(NamedTuple):
     n_ordered: tuple[int, ...]  # how many of a column's values, from the first, stand in order
 
     @classmethod
-    def of(cls, domain: Domain, groups: Sequence[Groups] = ()) -> Columns:
-        """Return the features themselves and, behind them, their groups."""
+    def of(cls, domain: Domain, *groupings: Sequence[Groups]) -> Columns:
+        """Return the features themselves and, behind them, their groups, grouping by grouping."""
         digits = [np.arange(arity + 1) for arity in domain.arities]
         arities, ordered = list(domain.arities), list(domain.n_ordered)
-        for group, n_ordered in zip(groups, domain.n_ordered, strict=False):
-            size = int(group.max()) + 1
-            digits.append(np.append(group, size).astype(np.int64))
-            arities.append(size)
-            ordered.append(int(group[:n_ordered].max()) + 1 if n_ordered else 0)
-        features = tuple(range(domain.n_features)) * (2 if len(groups) else 1)
+        for groups in groupings:
+            for group, n_ordered in zip(groups, domain.n_ordered, strict=True):
+                size = int(group.max()) + 1
+                digits.append(np.append(group, size).astype(np.int64))
+                arities.append(size)
+                ordered.append(int(group[:n_ordered].max()) + 1 if n_ordered else 0)
+        features = tuple(range(domain.n_features)) * (1 + len(groupings))
         return cls(features, tuple(digits), np.array(arities, np.int64), tuple(ordered))
 
 

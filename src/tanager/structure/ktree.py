@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tanager import native
+from tanager.codes.groups import finest_sizes, table_room
 from tanager.counts import Counts
 from tanager.errors import ConfigurationError
 from tanager.loglinear.residuals import MAX_ROWS, SHRINK
@@ -22,6 +25,7 @@ THIRD_PARENT_ROWS = 1_000  # from which on a third parent can be told from noise
 WIDEST = 5  # parents of a feature in a widened tree
 MAX_WORK = 1 << 28  # pairs times rows times classes
 MOST_PAIRED = 256  # features whose pairs are looked at
+ROOMY_PARENTS = 2  # more only where their table has room for fine groups
 INFORMATION = 0.3  # weight of the greatest conditional information, beside the greatest gain
 
 
@@ -46,8 +50,9 @@ class KTree(StructureLearner):
     Parameters
     ----------
     max_parents : int or "auto"
-        The most parents of a feature. "auto": 2, and from 1,000 rows on 3; more where
-        constraints require more, those that join required parents included. For ``"layered"``,
+        The most parents of a feature. "auto": 2, and from 1,000 rows on 3 where the table of all
+        has room for fine groups (with parameters that group values); more where constraints
+        require more, those that join required parents included. For ``"layered"``,
         which reads as many as pay, "auto" adds up to 5 last parents from the same cliques, for
         P(x) where steep scores need them.
 
@@ -89,8 +94,11 @@ class KTree(StructureLearner):
         weights = _scaled(gains) + INFORMATION * _scaled(information)
         names = [domain.names[feature] for feature in paired]
         limits = Limits.none(names) if plan.limits is None else plan.limits.take(paired)
-        tree = _by_name(names, weights, most, limits, may_grow=self.max_parents == "auto")
-        if self.max_parents == "auto" and plan.groups is not None:
+        auto = self.max_parents == "auto"
+        room = Room.of(plan) if auto else None
+        room = None if room is None else room.take(paired)
+        tree = _by_name(names, weights, most, limits, room, may_grow=auto)
+        if room is not None:
             tree = widened(tree, limits)
         first = [(at, held[0]) for at, held in enumerate(tree) if held]
         record = plan.context.record("structure")
@@ -117,8 +125,43 @@ class KTree(StructureLearner):
         return int(given)
 
 
+class Room(NamedTuple):
+    """How large the tables of a tree may be; both as logarithms."""
+
+    sizes: Floats  # (n_features,): of each feature's groups, as fine as they may become
+    limit: float  # of a table of more than two parents
+
+    @classmethod
+    def of(cls, plan: FitPlan) -> Room | None:
+        """Return the room of tables of groups; None where features are read value by value."""
+        if plan.groups is None or plan.rows is None:
+            return None
+        domain, n_rows = plan.rows.domain, plan.rows.n_rows
+        limit = table_room(n_rows, domain.n_classes) / domain.n_classes
+        return cls(np.log(finest_sizes(domain)), float(np.log(limit)))
+
+    def take(self, features: Ints) -> Room:
+        """Return the room of some features."""
+        return self._replace(sizes=self.sizes[features])
+
+    def holds(self, feature: int, parents: Sequence[int]) -> bool:
+        """Return whether a table of all these parents has room."""
+        return float(self.sizes[[feature, *parents]].sum()) <= self.limit
+
+    def held(self, chosen: Ints) -> NDArray[np.bool_]:
+        """Return which of some parents each feature has room for, both (n_features, n_parents)."""
+        total = self.sizes[:, None] + np.cumsum(self.sizes[chosen], axis=1)
+        return (np.arange(chosen.shape[1]) < ROOMY_PARENTS) | (total <= self.limit)
+
+
 def _by_name(
-    names: Sequence[str], weights: Floats, k: int, limits: Limits, *, may_grow: bool
+    names: Sequence[str],
+    weights: Floats,
+    k: int,
+    limits: Limits,
+    room: Room | None,
+    *,
+    may_grow: bool,
 ) -> list[tuple[int, ...]]:
     """Return the tree with the features sorted by name, so that columns have no order for it.
 
@@ -130,12 +173,15 @@ def _by_name(
     if may_grow:
         k = max([k, *map(len, limits.required)])
     limits.check_learner(k, f"KTree(max_parents={k})")
-    found = heaviest_tree(weights[np.ix_(order, order)], k, limits)
+    room = None if room is None else room.take(order)
+    found = heaviest_tree(weights[np.ix_(order, order)], k, limits, room)
     place = np.argsort(order)
     return [tuple(int(order[p]) for p in found[place[feature]]) for feature in range(len(names))]
 
 
-def heaviest_tree(weights: Floats, k: int, limits: Limits | None = None) -> list[tuple[int, ...]]:
+def heaviest_tree(
+    weights: Floats, k: int, limits: Limits | None = None, room: Room | None = None
+) -> list[tuple[int, ...]]:
     """Return each feature's up to k parents in a k-tree of great weight.
 
     Grown from the heaviest pair: the next feature is the one that has most
@@ -144,6 +190,7 @@ def heaviest_tree(weights: Floats, k: int, limits: Limits | None = None) -> list
 
     With limits, a feature waits for its required parents and, where it can, for earlier
     tiers; the required parents of a feature must be joined by required arcs (`Limits.moral`).
+    A feature has no parents beyond the second that its table has no `room` for, unless required.
 
     >>> heaviest_tree(np.array([[0, 3, 1], [3, 0, 2], [1, 2, 0.0]]), 1)
     [(), (0,), (1,)]
@@ -154,6 +201,7 @@ def heaviest_tree(weights: Floats, k: int, limits: Limits | None = None) -> list
     parents: dict[int, tuple[int, ...]] = {}
     best, clique = np.full(n, -np.inf), np.zeros((n, k), np.int64)
     size = np.zeros(n, np.int64)
+    n_required = np.array([len(required) for required in limits.required])
 
     def attach(feature: int, held: tuple[int, ...]) -> None:
         parents[feature] = held
@@ -163,6 +211,8 @@ def heaviest_tree(weights: Floats, k: int, limits: Limits | None = None) -> list
         worth = np.take_along_axis(weights[:, members], order, axis=1)
         kept = np.arange(worth.shape[1]) < limits.most[:, None]
         kept &= worth > -np.inf
+        if room is not None:
+            kept &= room.held(chosen) | (np.arange(worth.shape[1]) < n_required[:, None])
         n_kept = kept.sum(axis=1)
         total = np.where(n_kept > 0, np.where(kept, worth, 0.0).sum(axis=1), -np.inf)
         better = total > best

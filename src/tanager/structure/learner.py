@@ -16,6 +16,7 @@ from tanager.codes.groups import group_codes, group_rows, learn_groups
 from tanager.counts import Counts, PriorCounts
 from tanager.engines import FitContext
 from tanager.estimator import Estimator
+from tanager.numerics import Floats
 from tanager.structure.structure import Structure
 from tanager.training.model import JointTables
 
@@ -54,6 +55,8 @@ class FitPlan:
         Groups of each feature's values by which it is read as a parent; counts that a
         structure learner is given are of these groups. None where parents are read value
         by value.
+    numbers : tuple of (ndarray or None), or empty
+        What each feature's ordered codes stand for, up to a factor; None where they're no numbers.
     intervals : bool
         Whether learners from counts say how sure their tables are, too.
     """
@@ -66,6 +69,7 @@ class FitPlan:
     joint_tables: JointTables | None = None
     rows: Rows | None = None
     groups: tuple[Groups, ...] | None = None
+    numbers: tuple[Floats | None, ...] = ()
     intervals: bool = True
 
     def inner(self) -> FitPlan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from tanager import BayesNetClassifier, Constraints, load, save
 from tanager.codes import Domain, Rows
+from tanager.codes.groups import coarsen_groups
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ColumnWarning, ConfigurationError
@@ -18,7 +20,7 @@ from tanager.loglinear import by_class
 from tanager.loglinear.optimiser import climb
 from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
 from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth
-from tanager.parameters.layered.part import LEAST_SLANTED, SLANTS, Part, _shorten
+from tanager.parameters.layered.part import LEAST_SLANTED, Part, _shorten, n_read
 from tanager.parameters.layered.pool import (
     PRECISION,
     _Inputs,
@@ -115,13 +117,21 @@ def tables_of(part, depth):
 
 
 def test_pairs_of_numbers_have_curves_along_slants():
-    part = make_part(make_rows(), MORAL)
+    rows = make_rows(2_000)
+    chunk = rows.gather()
+    labels = (chunk.codes[0].astype(int) - chunk.codes[1] > 0).astype(np.uint16)
+    part = make_part(Rows.in_memory(rows.domain, chunk.codes, labels), MORAL)
     ordered = [part.columns.n_ordered[3 + one] >= LEAST_SLANTED for one in range(3)]
     assert sum(ordered) == 2
-    slanted = [(one, parents) for one, parents, slant in part.interactions(2) if slant]
-    pairs = [(one, held) for one, held in tables_of(part, 2) if len(held) == 1]
-    pairs = [(one, held) for one, held in pairs if ordered[one] and ordered[held[0]]]
-    assert slanted == [pair for pair in pairs for _ in SLANTS]
+    slanted = [(one, parents, slant) for one, parents, slant in part.interactions(2) if slant]
+    assert {(one, parents) for one, parents, _ in slanted} == {(1, (0,))}
+    first = slanted[0][2]  # of ranks: what the codes stand for isn't known
+    assert np.all(np.diff(first.first) * np.diff(first.second)[0] < 0)
+    slants = [slant for *_, slant in slanted]
+    assert slants == [slant for *_, slant in part.shortened(1).interactions(1) if slant]
+    signed = replace(part.plan, signs={1: np.array([0, 1, 0], np.int8)})
+    part = Part.of(part.rows, Counts(part.rows, FitContext()), MORAL, signed, FitContext())
+    assert part.slants == {}
 
 
 @pytest.mark.parametrize("structure", [MORAL, IMMORAL], ids=["moral", "immoral"])
@@ -142,7 +152,11 @@ def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch
     scores = terms.family_scores(cells)
     total = by_class(cells[:1]) + sum(scores[feature][codes[feature]] for feature in range(3))
     for (feature, parents, _), layer in zip(part.interactions(2), scores[3:], strict=True):
-        total = total + layer[tuple(part.groups[p][codes[p]] for p in (*parents, feature))]
+        read = part.groups
+        if len(parents) > 1:  # larger tables are read coarsely
+            pairs = zip(part.groups, rows.domain.n_ordered, strict=True)
+            read = [coarsen_groups(group, n_ordered) for group, n_ordered in pairs]
+        total = total + layer[tuple(read[p][codes[p]] for p in (*parents, feature))]
     check_posterior(tables.log_joint(structure, codes, rows.domain.arities), total, rows)
 
 
@@ -151,7 +165,8 @@ def test_tables_of_three_parents_want_more_rows_than_those_of_each(monkeypatch):
     structure = Structure.from_parents("abcd", [(), (0,), (1, 0), (2, 1, 0)])
     domain = Domain(tuple("abcd"), np.full(4, 2), 2, (0,) * 4)
     rows = Rows.in_memory(domain, np.zeros((4, 9), np.uint8), np.zeros(9, np.uint16))
-    part = Part(rows, (np.arange(2),) * 4, structure, FitPlan(), FitContext())
+    given = (np.arange(2),) * 4, structure, FitPlan(), FitContext()
+    part = Part(rows, *given, reads=n_read(structure, FitPlan()))
     alone = [(1, (0,)), (2, (1,)), (2, (0,)), (2, (1, 0)), (3, (2,)), (3, (1,)), (3, (2, 1))]
     assert tables_of(part, 3) == [*alone, (3, (0,))]
     monkeypatch.setattr("tanager.parameters.layered.part.JOINT_ROWS", 0)
@@ -306,14 +321,14 @@ def test_parents_stay_where_a_network_needs_them():
     # The first two parents of d, b and a, are joined by the second parent of b.
     whole = Structure.from_parents("abcd", [(), (2, 0), (0,), (1, 0, 2)])
     assert whole.is_moral()
-    assert _shorten(whole, 2).parent_indices == ((), (2, 0), (0,), (1, 0))
-    assert _shorten(whole, 1).parent_indices == ((), (2,), (0,), (1,))
+    assert _shorten(whole, dict.fromkeys(range(4), 2)).parent_indices == ((), (2, 0), (0,), (1, 0))
+    assert _shorten(whole, dict.fromkeys(range(4), 1)).parent_indices == ((), (2,), (0,), (1,))
     generator = np.random.default_rng(0)
     for _ in range(20):
         weights = generator.random((9, 9))
         tree = Structure.from_parents("abcdefghi", heaviest_tree(weights + weights.T, 3))
         for depth in range(4):
-            short = _shorten(tree, depth)
+            short = _shorten(tree, dict.fromkeys(tree.selected, depth))
             assert short.is_moral()
             pairs = zip(tree.parent_indices, short.parent_indices, strict=True)
             assert all(mine[:depth] == held[:depth] for held, mine in pairs)
@@ -526,3 +541,33 @@ def balance() -> tuple[Any, Any]:
     drawn = np.random.default_rng(0).permutation(len(grid))[:320]
     rows = grid[drawn]
     return rows, np.sign(rows[:, 0] * rows[:, 1] - rows[:, 2] * rows[:, 3])
+
+
+def test_scores_read_a_third_parent_only_with_room_for_fine_groups():
+    generator = np.random.default_rng(0)
+    n_rows = 1_500
+    X = generator.normal(size=(n_rows, 7))
+    X[:, 4:] = X[:, 4:] > 0
+    y = (X[:, 0] * X[:, 1] + X[:, 2] * X[:, 3] + X[:, 4] * X[:, 5] * X[:, 6] > 0.3).astype(int)
+    seen = []
+    learn = Layered._members
+
+    def spy(self, generative, part, trial):
+        seen.append(part)
+        return learn(self, generative, part, trial)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Layered, "_members", spy)
+        clf = BayesNetClassifier().fit(X, y)
+    (part,) = seen
+    sizes = [24] * 4 + [2] * 3
+    families = dict(zip(part.structure.selected, part.structure.parent_indices, strict=True))
+    assert 3 in part.reads.values()
+    for feature, parents in families.items():
+        held = parents[: part.reads[feature]]
+        size = np.prod([sizes[one] for one in (feature, *held)])
+        assert len(held) <= 2 or size <= 3 * n_rows
+        for one, other in product(held, held):  # scores alone have no immoralities, either
+            read = families[one][: part.reads[one]], families[other][: part.reads[other]]
+            assert one == other or one in read[1] or other in read[0]
+    assert clf.structure_.is_moral()

@@ -266,10 +266,11 @@ def _affordable(structure: Structure, plan: FitPlan) -> Structure:
     limited = structure.within(plan.grouped_counts.domain, MAX_TABLE)
     if limited != structure:
         before, after = structure.parents, limited.parents
+        reads = n_read(structure, plan)
         plan.context.record("structure")["dropped"] = [
             (parent, feature)
             for feature, parents in before.items()
-            for parent in parents[: n_read(structure, plan)]
+            for parent in parents[: reads[structure.names.index(feature)]]
             if parent not in after[feature]
         ]
     return limited

@@ -187,6 +187,7 @@ class Smooth(Member):
         for (feature, parents, _), layer in layers:
             at = position[feature]
             held = part.structure.parent_indices[at]
+            layer = part.spell_out(layer, (*parents, feature))
             groups[at] = add_layer(groups[at], layer, [held.index(parent) for parent in parents])
         return MemberScores(by_class(cells[:1])[0], values, groups)
 

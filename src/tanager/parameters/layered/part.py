@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import permutations
+from itertools import combinations, permutations
 from math import prod
 
+import numpy as np
+
 from tanager.codes import Groups, Rows
-from tanager.codes.groups import group_rows, refine_groups
+from tanager.codes.groups import (
+    coarsen_groups,
+    group_rows,
+    grouped_domain,
+    refine_groups,
+    table_room,
+)
 from tanager.codes.hashing import Fold
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.loglinear import Columns, LocatedTerms, Signs, Terms, can_hold
-from tanager.loglinear.cells import Slant
+from tanager.loglinear.curves import Slant
+from tanager.loglinear.slants import LEAST_SLANTED, Slants
 from tanager.numerics import Floats
 from tanager.structure import FitPlan, KTree, Structure
+from tanager.structure.ktree import ROOMY_PARENTS, Room
 
 MAX_TABLE = 1 << 16  # numbers of a feature's table of groups
-FINE_TABLE = 1 << 15  # up to which groups are divided further
-CELLS_PER_ROW = 3  # of a family with divided groups, at most: more couldn't be told from noise
 OWN_TABLE_ROWS = 1_000  # from which on parents have tables, and layers strengths, of their own
-LEAST_SLANTED = 4  # groups of either number of a slanted pair
 LEAST_CLASS_ROWS = 10  # per class in the mean, without which a slant is noise, and large
-# Two numbers have a table, and a curve along each of these weighted sums of their ranks.
-SLANTS: tuple[Slant, ...] = ((1, 1), (1, -1), (2, 1), (2, -1), (1, 2), (1, -2))
 WIDE_TABLE = 1 << 14  # numbers of a table with parents that P(x) alone reads
 WIDE_TABLES = 1 << 16  # of all of them together
 JOINT_ROWS = 5_000  # from which on a feature has a table with more than two parents together
@@ -42,6 +47,9 @@ class Part:
     context: FitContext  # where all rows are read
     fold: Fold | None = None  # the rows to learn from; None is all
     value_weights: list[Floats] = field(default_factory=list)  # of each feature's values
+    reads: dict[int, int] = field(default_factory=dict)  # the first parents that scores may read
+    # by parent and feature: the curves of pairs of numbers
+    slants: dict[tuple[int, int], tuple[Slant, ...]] = field(default_factory=dict)
     _terms: dict[int, Terms] = field(default_factory=dict)  # by depth; of all rows
 
     @property
@@ -52,12 +60,17 @@ class Part:
     @property
     def n_read(self) -> int:
         """The most parents of a feature that scores may read."""
-        return n_read(self.structure, self.plan)
+        return max(self.reads.values(), default=0)
 
     @property
     def _families(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Each selected feature with its parents."""
         return zip(self.structure.selected, self.structure.parent_indices, strict=True)
+
+    @property
+    def _read(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Each selected feature with the parents that its scores may read."""
+        return ((one, parents[: self.reads[one]]) for one, parents in self._families)
 
     @property
     def signs(self) -> Signs:
@@ -71,7 +84,7 @@ class Part:
         """Return the part that learns from all rows, with the plan's groups."""
         assert plan.groups is not None
         part = cls(rows, plan.groups, structure, plan, context, None, _weights(counts))
-        return part._refined()
+        return part._refined(plan)
 
     def without(self, fold: Fold) -> Part:
         """Return the part that learns scores from the rows of a `Fold` alone."""
@@ -82,7 +95,8 @@ class Part:
 
         Without immoralities there is a network with the posterior of the scores.
         """
-        return replace(self, structure=_shorten(self.structure, depth))
+        reads = {feature: min(depth, number) for feature, number in self.reads.items()}
+        return replace(self, structure=_shorten(self.structure, reads))
 
     def widened(self, whole: Structure) -> Part:
         """Return the part with more of the parents in a `whole` structure, where tables stay small.
@@ -113,20 +127,30 @@ class Part:
             structure = learner.learn(grouped, plan).within(grouped.domain, MAX_TABLE)
         # The plan is kept without the residuals, which may be large.
         given = plan.groups, structure, replace(plan), self.context, fold, _weights(counts)
-        part = Part(self.rows, *given)._refined()
+        part = Part(self.rows, *given)._refined(plan)
         if structure.selected == self.structure.selected:  # features alone have no groups
             part._terms[0] = self.terms(0)
         return part
 
-    def _refined(self) -> Part:
-        """Divide groups as finely as the tables of the parents found allow."""
-        families = [
-            (feature, *parents[: self.n_read]) for feature, parents in self._families if parents
-        ]
-        rows, domain = self.rows.n_rows, self.rows.domain
-        limit = min(FINE_TABLE, CELLS_PER_ROW * rows * domain.n_classes)
-        groups = refine_groups(self.groups, self.value_weights, domain, families, limit)
-        return replace(self, groups=groups, _terms={})
+    def _refined(self, plan: FitPlan) -> Part:
+        """Divide groups as finely as the tables of the parents found allow, and find slants."""
+        part, domain = replace(self, reads=n_read(self.structure, plan)), self.rows.domain
+        families = [(feature, *parents) for feature, parents in part._read if parents]
+        room = table_room(self.rows.n_rows, domain.n_classes)
+        groups = refine_groups(self.groups, self.value_weights, domain, families, room)
+        part = replace(part, groups=groups, _terms={})
+        return replace(part, slants=part._find_slants(plan))
+
+    def _find_slants(self, plan: FitPlan) -> dict[tuple[int, int], tuple[Slant, ...]]:
+        """Return the curves of pairs of numbers, by the residuals of a plan."""
+        domain = self.rows.domain
+        orders = grouped_domain(domain, self.groups).n_ordered
+        numbers = {one for one, n in enumerate(orders) if n >= LEAST_SLANTED} - set(self.signs)
+        pairs = [(p, one) for one, parents in self._read for p in parents if {p, one} <= numbers]
+        if not pairs or self.rows.n_rows < LEAST_CLASS_ROWS * domain.n_classes:
+            return {}
+        given = domain, self.groups, self.value_weights, plan.numbers
+        return Slants(plan.residuals, *given).find(pairs)
 
     @cached_property
     def grouped_counts(self) -> Counts:
@@ -153,8 +177,22 @@ class Part:
 
     @cached_property
     def columns(self) -> Columns:
-        """The features, then their groups."""
-        return Columns.of(self.rows.domain, self.groups)
+        """The features, then their groups, then the coarse ones of larger tables."""
+        return Columns.of(self.rows.domain, self.groups, self._coarse)
+
+    @cached_property
+    def _coarse(self) -> tuple[Groups, ...]:
+        """Groups of groups, by which tables of three and more features are read."""
+        pairs = zip(self.groups, self.rows.domain.n_ordered, strict=True)
+        return tuple(coarsen_groups(group, n_ordered) for group, n_ordered in pairs)
+
+    def spell_out(self, layer: Floats, members: tuple[int, ...]) -> Floats:
+        """Return the scores of a table of some features, (*sizes, n), by the groups of pairs."""
+        if len(members) == 2:
+            return layer
+        whole = [np.unique(self.groups[one], return_index=True)[1] for one in members]
+        held = [self._coarse[one][first] for one, first in zip(members, whole, strict=True)]
+        return layer[np.ix_(*held)]
 
     def terms(self, depth: int) -> Terms:
         """Return the terms of each feature, and of its groups under 1, 2, .. `depth` parents."""
@@ -163,9 +201,14 @@ class Part:
             families: list[tuple[int, ...]] = [(one,) for one in self.structure.selected]
             slants: list[Slant | None] = [None] * len(families)
             for feature, parents, slant in self.interactions(depth):
-                families.append(tuple(n_features + one for one in (*parents, feature)))
+                start = n_features if len(parents) == 1 else 2 * n_features
+                families.append(tuple(start + one for one in (*parents, feature)))
                 slants.append(slant)
-            signs = {one: sign for at, sign in self.signs.items() for one in (at, n_features + at)}
+            signs = {
+                at + start: sign
+                for at, sign in self.signs.items()
+                for start in (0, n_features, 2 * n_features)
+            }
             given = families, self.columns, self.rows, self.context, signs, slants
             self._terms[depth] = Terms(*given)
         return self._terms[depth]
@@ -180,8 +223,8 @@ class Part:
         """
         return [
             (feature, chosen, slant)
-            for feature, parents in self._families
-            for number in range(1, min(depth, self.n_read, len(parents)) + 1)
+            for feature, parents in self._read
+            for number in range(1, min(depth, len(parents)) + 1)
             for chosen in self._with_last(parents[:number])
             if can_hold((feature, *chosen), self.signs)
             for slant in self._slants((*chosen, feature))
@@ -189,10 +232,11 @@ class Part:
 
     def _slants(self, members: tuple[int, ...]) -> tuple[Slant | None, ...]:
         """Return how a family is read: as a table and, of two numbers, along slants."""
-        orders = [self.columns.n_ordered[self.rows.domain.n_features + one] for one in members]
-        enough = self.rows.n_rows >= LEAST_CLASS_ROWS * self.rows.domain.n_classes
-        slanted = enough and len(members) == 2 and min(orders) >= LEAST_SLANTED
-        return (None, *SLANTS) if slanted and not set(members) & set(self.signs) else (None,)
+        return (
+            (None, *self.slants.get((members[0], members[-1]), ()))
+            if len(members) == 2
+            else (None,)
+        )
 
     def _with_last(self, parents: tuple[int, ...]) -> list[tuple[int, ...]]:
         """Return the parents whose tables come with the last of some parents."""
@@ -203,9 +247,10 @@ class Part:
         return [parents[-1:], parents]
 
     def n_numbers(self, depth: int | None = None) -> int:
-        """Return how many numbers the tables of groups with up to `depth` parents have."""
+        """Return how many numbers the tables of groups have, with up to `depth` parents read."""
         sizes, domain = [int(groups.max()) + 1 for groups in self.groups], self.rows.domain
-        families = [(feature, *parents[:depth]) for feature, parents in self._families]
+        held = self._families if depth is None else self._read
+        families = [(feature, *parents[:depth]) for feature, parents in held]
         return domain.n_classes * sum(prod(sizes[one] for one in family) for family in families)
 
     def located(self, depth: int) -> LocatedTerms:
@@ -213,26 +258,43 @@ class Part:
         return LocatedTerms(self.terms(depth), self.rows, self.context, self.fold)
 
 
-def n_read(structure: Structure, plan: FitPlan) -> int:
-    """Return the most parents that scores may read: all but those an automatic k-tree has for P(x).
+def n_read(structure: Structure, plan: FitPlan) -> dict[int, int]:
+    """Return how many of its first parents each feature's scores may read.
 
-    More where constraints require more.
+    All, but of an automatic k-tree none that it has for P(x) alone, nor more than two whose table
+    has no room for fine groups; more where constraints require more. They are joined by parents
+    that scores may read.
     """
+    families = dict(zip(structure.selected, structure.parent_indices, strict=True))
+    out = {feature: len(parents) for feature, parents in families.items()}
     learner, limits = plan.structure_learner, plan.limits
     if plan.rows is None or not isinstance(learner, KTree) or learner.max_parents != "auto":
-        return structure.max_parents
+        return out
     required = 0 if limits is None else limits.n_required
-    return min(max(learner.most(plan.rows.n_rows), required), structure.max_parents)
+    most, room = max(learner.most(plan.rows.n_rows), required), Room.of(plan)
+    assert room is not None
+    joined: set[tuple[int, int]] = set()
+    for at in structure.topological_order():
+        feature = structure.selected[at]
+        parents = families[feature][:most]
+        while len(parents) > max(ROOMY_PARENTS, required) and not (
+            room.holds(feature, parents)
+            and all({pair, pair[::-1]} & joined for pair in combinations(parents, 2))
+        ):
+            parents = parents[:-1]
+        out[feature] = len(parents)
+        joined.update((feature, parent) for parent in parents)
+    return out
 
 
 def _weights(counts: Counts) -> list[Floats]:
     return [values.sum(axis=1) for values in counts.values]
 
 
-def _shorten(structure: Structure, depth: int) -> Structure:
-    """Leave out parents beyond the first `depth`; a moral structure stays moral."""
+def _shorten(structure: Structure, reads: Mapping[int, int]) -> Structure:
+    """Leave out parents beyond the first ones of each feature; a moral structure stays moral."""
     parents = dict(zip(structure.selected, structure.parent_indices, strict=True))
-    kept = {feature: set(held[:depth]) for feature, held in parents.items()}
+    kept = {feature: set(held[: reads[feature]]) for feature, held in parents.items()}
     waiting = list(kept) if structure.is_moral() else []
     while waiting:
         held = kept[waiting.pop()]

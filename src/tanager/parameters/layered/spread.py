@@ -261,6 +261,7 @@ def _entries(part: Part, depth: int, scores: Floats, precision: Floats) -> list[
     for (feature, parents, _), layer in layers:
         at = position[feature]
         held = part.structure.parent_indices[at]
+        layer = part.spell_out(layer, (*parents, feature))
         groups[at] = add_layer(groups[at], layer, [held.index(parent) for parent in parents])
     out = [scores[:1], *drawn[: len(selected)], *groups]
     return [(one**2).mean(axis=-1) for one in out]
