@@ -11,6 +11,7 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.network.exports.javascript import scorer_source
 from tanager.network.exports.recipe import make_recipe
 from tanager.parameters import GroupedTable
 from tanager.structure import KDB, Fixed
@@ -183,6 +184,34 @@ def test_a_fine_model_is_not_spelled_out():
             given = recipe.inputs[recipe.families.index(family)]
             members = np.array(given.groups) == np.arange(given.n_groups)[:, None]
             assert np.allclose(members @ np.exp(family.log_within), 1, rtol=0, atol=1e-9)
+
+
+@needs_node
+def test_tables_of_earlier_releases_may_merge_groups_of_a_parent():
+    """A chain a -> b -> c in which b doesn't tell the last two values of a apart."""
+    rng = np.random.default_rng(5)
+    x, y = rng.integers(0, 3, (90, 3)), rng.integers(0, 2, 90)
+    table = pa.table({name: x[:, at].astype(str) for at, name in enumerate("abc")})
+    clf = BayesNetClassifier(Fixed({"b": ["a"], "c": ["b"]}), "laplace").fit(table, y)
+    spelled = json.loads(clf.network_.to_json())
+    merged = json.loads(clf.network_.to_json())
+    of_b = [feature["name"] for feature in spelled["features"]].index("b")
+    logs = np.array(spelled["features"][of_b]["log_prob"]).reshape(3, 3, 2)
+    spelled["features"][of_b]["log_prob"] = logs[[0, 1, 1]].ravel().tolist()
+    merged["features"][of_b] |= {"log_prob": logs[:2].ravel().tolist(), "views": [[0, 1, 1]]}
+    program = f"""
+    {scorer_source()}
+    const [one, other] = process.argv.slice(1).map((text) => tanager.load(text));
+    let worst = 0;
+    for (let at = 0; at < 64; at++) {{  // the code 3 means unknown
+      const codes = [at % 4, (at >> 2) % 4, at >> 4];
+      const found = other.posterior(codes);
+      const wanted = one.posterior(codes);
+      wanted.forEach((p, c) => {{ worst = Math.max(worst, Math.abs(p - found[c])); }});
+    }}
+    console.log(JSON.stringify(worst));
+    """
+    assert run_node(program, json.dumps(spelled), json.dumps(merged)) < 1e-14
 
 
 @needs_node
