@@ -8,7 +8,7 @@ from tanager.registry import lazy_exports
 from tanager.structure.registry import STRUCTURES
 from tanager.structure.structure import Structure
 
-if TYPE_CHECKING:  # what editors and type checkers see
+if TYPE_CHECKING:  # for editors and type checkers
     from tanager.structure.acll import ACLL as ACLL
     from tanager.structure.confidence import EdgeConfidence as EdgeConfidence
     from tanager.structure.confidence import edge_confidence as edge_confidence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from tanager.structure.simple import RandomTree as RandomTree
     from tanager.structure.tan import TAN as TAN
 
-# Learners are loaded on first use: reading a model needs no learner, and so neither
+# Learners are loaded on first use: reading a model needs none of them, and so neither
 # scikit-learn nor SciPy, whose imports take longer than everything else.
 _HOMES = {
     **STRUCTURES.exports,

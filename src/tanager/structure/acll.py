@@ -1,4 +1,4 @@
-"""Trees by the approximate conditional log-likelihood (aCLL), and the slope that it rests on."""
+"""Trees by approximate conditional log-likelihood (aCLL), and the slope of its approximation."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tanager.structure.arborescence import maximum_arborescence, maximum_branchi
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
-_SAMPLER_STREAM = 0xAC11  # key of the random stream that a given sampler draws from
+_SAMPLER_STREAM = 0xAC11  # key of the random stream used by a custom sampler
 
 
 class JointSampler(Protocol):
-    """Draws from a symmetric distribution of the joint probabilities of one row."""
+    """Draws from a symmetric distribution over the joint probabilities of one row."""
 
     def __call__(self, generator: np.random.Generator, n_samples: int, n_classes: int) -> Floats:
         """Return positive draws, shape (n_samples, n_classes)."""
@@ -30,7 +30,7 @@ class JointSampler(Protocol):
 def dirichlet_beta(n_classes: int, a: float, b: float) -> float:
     r"""Return the approximation's slope under Dir(a, ..., a, b), in closed form.
 
-    The paper draws it by Monte Carlo, but covariances of log-Dirichlet
+    The paper estimates it by Monte Carlo, but covariances of log-Dirichlet
     variables are trigamma functions, and the sum of the first s components is
     Beta(sa, b):
 
@@ -46,10 +46,10 @@ def dirichlet_beta(n_classes: int, a: float, b: float) -> float:
 
 
 def uniform_beta(n_classes: int) -> float:
-    r"""Return the slope under the uniform distribution on a cube, whatever its size.
+    r"""Return the slope under the uniform distribution on a cube of any size.
 
     Closed forms for two classes (equation 13) and three (example 3.4, whose
-    printed form lacks the sign in front); for more, with
+    printed form lacks the leading minus sign); for more, with
     :math:`\log S = \int_0^\infty (e^{-t} - e^{-tS}) \, dt / t`,
 
     .. math::
@@ -57,7 +57,7 @@ def uniform_beta(n_classes: int) -> float:
             \left[\frac{\mathrm{Ein}(t)}{t} - \varphi(t)\right] \frac{dt}{t},
         \qquad \varphi(t) = \frac{1 - e^{-t}}{t},
 
-    one smooth integral whatever the number of classes.
+    a single smooth integral for any number of classes.
 
     >>> [round(uniform_beta(s), 8) for s in (2, 3, 10)]
     [-0.33876648, -0.20017316, -0.05240725]
@@ -84,7 +84,7 @@ def mean_exp(t: float) -> float:
 
 
 def _log_excess(t: float) -> float:
-    """Return Ein(t)/t - E[exp(-tU)], by its series near zero, where it is t/4 - t²/9 + ..."""
+    """Return Ein(t)/t - E[exp(-tU)], by its series t/4 - t²/9 + ... near zero."""
     from scipy.special import exp1
 
     if t < 0.1:
@@ -93,7 +93,7 @@ def _log_excess(t: float) -> float:
 
 
 def integrate(function: Callable[[float], float]) -> float:
-    """Integrate over (0, inf), split where the integrands change their character."""
+    """Integrate over (0, inf), split where the behaviour of the integrands changes."""
     from scipy.integrate import quad
 
     ends = (0.0, 1.0, 10.0, 100.0)
@@ -107,7 +107,7 @@ def integrate(function: Callable[[float], float]) -> float:
 def sampled_logs(
     sampler: JointSampler, n_classes: int, n_samples: int, generator: np.random.Generator
 ) -> tuple[Floats, Floats, float]:
-    """Return A and B of draws, shape (n_samples,), and the slope of A's regression on B.
+    """Return A and B for each draw, shape (n_samples,), and the slope of A regressed on B.
 
     A is the negative log of a draw's sum, B the sum of its logs.
     """
@@ -126,33 +126,33 @@ def sampled_logs(
 class ACLL(StructureLearner):
     r"""The tree that maximises the approximate conditional log-likelihood.
 
-    A discriminative TAN at the price of a generative one: the score
+    A discriminative TAN at the cost of a generative one: the score
     decomposes over families, so the best tree is found exactly, from the pair
-    counts alone. It leaves out dependences that are the same in every class.
-    That serves where features are nearly independent, as positions in DNA are;
-    where they depend strongly on one another whatever the class, as in most
+    counts alone. It ignores dependences that are the same in every class.
+    That works well where features are nearly independent, like positions in DNA;
+    where they depend strongly on one another in every class, as in most
     tables, ignoring it double-counts evidence and `TAN` has the better
     conditional likelihood.
 
     Parameters
     ----------
     assumption : {"dirichlet", "uniform"} or callable
-        How the joint probabilities :math:`P(x, 1), \dots, P(x, s)` of a row are
-        taken to be distributed: Dir(1, ..., 1, N) for N rows, uniform on a
-        cube, or as a symmetric distribution given as
+        Assumed distribution of a row's joint probabilities
+        :math:`P(x, 1), \dots, P(x, s)`: Dir(1, ..., 1, N) for N rows, uniform on a
+        cube, or a symmetric distribution given as
         ``sampler(generator, n_samples, n_classes)`` that returns positive draws
-        of shape (n_samples, n_classes), for which the constants are found by
+        of shape (n_samples, n_classes); the constants are then estimated by
         regression.
     pseudo_count : float
-        :math:`N'`, the least weight of a value in a context. It bounds the
-        probabilities away from zero, and the optimum below exists only with it.
+        :math:`N'`, the minimum weight of a value in a context. It bounds the
+        probabilities away from zero; without it the optimum below doesn't exist.
     n_samples : int
-        Draws from a given sampler.
+        Number of draws from a custom sampler.
 
     Notes
     -----
     A family with weights :math:`w_{jck} = N_{jck} + \beta \sum_{c'} N_{jc'k}`
-    scores :math:`\sum_{jck} w_{jck} \log \theta_{jck}` with
+    has the score :math:`\sum_{jck} w_{jck} \log \theta_{jck}` with
     :math:`\theta_{jck} \propto \max(w_{jck}, N')` over the feature's values k
     (equations 25 to 28). Reversing an edge changes the score, so the tree is a
     maximum arborescence over all roots, not a spanning tree. One pass gathers
@@ -203,16 +203,16 @@ class ACLL(StructureLearner):
 
 
 class FamilyWeights(NamedTuple):
-    """Weights of log theta for the values seen in each context of a family."""
+    """Weights of log theta for the observed values in each context of a family."""
 
-    # (n_tree_cells,); for each cell of the tree's last level the row of the arrays below
+    # (n_tree_cells,); the row of the arrays below for each cell of the tree's last level
     cell: Ints
-    label: Ints  # (n_tree_cells,); and its class
-    # (n_cells,); context of each (context, value) pair seen with any class, numbered from 0
+    label: Ints  # (n_tree_cells,); the cell's class
+    # (n_cells,); context of each (context, value) pair observed with any class, numbered from 0
     context: Ints
     value: Ints  # (n_cells,)
-    # (n_cells, n_classes); N_jck + beta * sum over classes; every other value of a context weighs
-    # nothing
+    # (n_cells, n_classes); N_jck + beta * sum over classes; all other values of a context have
+    # weight zero
     weight: Floats
     # (n_contexts, n_classes); log of the clipped weights' sum over all values
     log_mass: Floats
@@ -245,7 +245,7 @@ def _weigh(
     beta: float,
     pseudo_count: float,
 ) -> FamilyWeights:
-    """Return the weights of the cells seen; `shape` is (arity, n_classes)."""
+    """Return the weights of the observed cells; `shape` is (arity, n_classes)."""
     arity, n_classes = shape
     cells, cell = np.unique(np.stack([context, value]), axis=1, return_inverse=True)
     weight = np.zeros((cells.shape[1], n_classes))
@@ -257,7 +257,7 @@ def _weigh(
 
 
 def _prior_score(class_counts: Floats, beta: float, pseudo_count: float) -> float:
-    """Return the class's own part of equation 28."""
+    """Return the class's own term in equation 28."""
     weight = class_counts + beta * class_counts.sum()
     clipped = np.maximum(weight, pseudo_count)
     return float((weight * np.log(clipped / clipped.sum())).sum())
@@ -306,7 +306,7 @@ def resolve_beta(
     n_samples: int,
     context: FitContext,
 ) -> float:
-    """Return the slope under an assumption, for that many rows and classes."""
+    """Return the slope under an assumption, for this number of rows and classes."""
     if assumption == "dirichlet":
         return dirichlet_beta(n_classes, 1.0, max(float(n_rows), 1.0))
     if assumption == "uniform":

@@ -13,9 +13,9 @@ from tanager.structure.constraints import Limits
 def maximum_arborescence(weights: Floats, root: int | None = None) -> Ints:
     """Return each vertex's parent in the heaviest directed spanning tree, -1 for the root.
 
-    ``weights[i, j]``, shape (n, n), is the weight of i as the parent of j, ``-inf`` for no such
-    edge; `root` None takes that of the best tree. Of equally heavy edges the one from the lowest
-    index is tried first. Chu–Liu/Edmonds in Tarjan's form for dense graphs, :math:`O(n^2)`: Tarjan
+    ``weights[i, j]``, shape (n, n), is the weight of i as the parent of j, ``-inf`` if there's no
+    such edge; with `root` None, the root of the best tree is used. Ties go to the edge from the
+    lowest index. Chu–Liu/Edmonds in Tarjan's form for dense graphs, :math:`O(n^2)`: Tarjan
     (1977), doi:10.1002/net.3230070103.
 
     >>> import numpy as np
@@ -26,7 +26,7 @@ def maximum_arborescence(weights: Floats, root: int | None = None) -> Ints:
     [-1, 0, 1]
     """
     n = _check(weights, root)
-    into = np.zeros((n, n + 1))  # the edge from nowhere, in the last column, weighs nothing
+    into = np.zeros((n, n + 1))  # the last column is "no parent", of weight zero
     into[:, :n] = weights.T
     np.fill_diagonal(into, -np.inf)
     if root is not None:
@@ -46,9 +46,9 @@ def maximum_branching(weights: Floats, limits: Limits, root_worth: Floats | None
 
     weights: shape (n, n); ``weights[i, j]`` is the weight of i as the parent of j.
     limits: with at most one required parent per feature.
-    root_worth: shape (n,); what a feature without a parent is worth; nothing by default.
+    root_worth: shape (n,); the value of leaving a feature without a parent; zero by default.
 
-    An arborescence from one more vertex, whose arcs mean "no parent".
+    An arborescence from an additional vertex, whose arcs mean "no parent".
     """
     n = weights.shape[0]
     free = np.array([not parents for parents in limits.required], np.bool_)
@@ -64,7 +64,7 @@ def maximum_branching(weights: Floats, limits: Limits, root_worth: Floats | None
 
 
 def _check(weights: Floats, root: int | None) -> int:
-    """Return the number of vertices of a valid matrix."""
+    """Validate the matrix and return its number of vertices."""
     if weights.ndim != 2 or weights.shape[0] != weights.shape[1]:
         raise ConfigurationError(
             f"weights must be a square matrix, one row and column per vertex; got {weights.shape}."

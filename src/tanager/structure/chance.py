@@ -1,4 +1,4 @@
-"""Information that features seem to have by chance alone."""
+"""Mutual information that features appear to have by chance alone."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tanager.counts.statistics import DECIMALS
 from tanager.engines.keeping import release, scratch_array
 from tanager.numerics import Floats, Ints
 
-BLOCK_CELLS = 1 << 22  # of a matrix over pairs that are worked on at a time: 32 MiB
-EXACT = 16  # up to which the smaller count of a cell is summed exactly
-MOST = 1024  # distinct counts; where there are more, they are rounded
-MOST_FACTORIALS = 1 << 20  # that are kept in a table
-STEPS = 32  # to which an octave is rounded then: to about one in a hundred
+BLOCK_CELLS = 1 << 22  # block size of the matrix over pairs: 32 MiB
+EXACT = 16  # sum exactly up to this smaller margin of a cell
+MOST = 1024  # distinct counts; beyond that they're rounded
+MOST_FACTORIALS = 1 << 20  # entries in the table of factorials
+STEPS = 32  # per octave when rounding: to about 1%
 
 
 def adjusted_cmi(counts: Counts, among: Ints | None = None) -> Floats:
-    """Return I(X_i; X_j | Y) less what independent columns would show, at least zero.
+    """Return I(X_i; X_j | Y) minus its expectation under independence, at least zero.
 
-    The plug-in estimate is never below zero, and grows with the number of values: given 4,000 rows
-    a column of 4,000 names "explains" every other one. What chance gives is the mean over all
-    shuffles of a column within each class (Vinh, Epps and Bailey, JMLR 11, 2010, equation 24), from
-    the counts N(x, y) alone: no pass, and no random number. `among`: these features alone.
+    The plug-in estimate is never negative and grows with the number of values: in 4,000 rows
+    a column of 4,000 names "explains" every other one. The expectation is over all
+    permutations of a column within each class (Vinh, Epps and Bailey, JMLR 11, 2010, equation 24),
+    computed from the counts N(x, y): no pass, no random numbers. `among`: only these features.
     """
     plain = counts.cmi(among)
     found = scratch_array(plain.shape, counts.context.work_limit)
@@ -37,19 +37,19 @@ def adjusted_cmi(counts: Counts, among: Ints | None = None) -> Floats:
 
 
 def adjusted_mi(counts: Counts) -> Floats:
-    """Return I(X_i; Y) less what a column independent of the class would show, at least zero."""
+    """Return I(X_i; Y) minus its expectation under independence of the class, at least zero."""
     return np.maximum(counts.mi() - chance_mi(counts), 0.0).round(DECIMALS)
 
 
 def chance_cmi(counts: Counts, among: Ints | None = None) -> Floats:
-    """Return the mean plug-in I(X_i; X_j | Y) of columns shuffled within the classes."""
+    """Return the mean plug-in I(X_i; X_j | Y) over columns shuffled within classes."""
     chance = np.concatenate([block for _, block in _chance_cmi(counts, among)])
     np.fill_diagonal(chance, 0.0)
     return chance
 
 
 def _chance_cmi(counts: Counts, among: Ints | None) -> Iterator[tuple[slice, Floats]]:
-    """Yield some rows of `chance_cmi` at a time, but for its diagonal."""
+    """Yield blocks of rows of `chance_cmi`, without its diagonal."""
     values = counts.values if among is None else [counts.values[feature] for feature in among]
     n, total = len(values), float(counts.classes.sum())
     parts = []
@@ -63,13 +63,13 @@ def _chance_cmi(counts: Counts, among: Ints | None) -> Iterator[tuple[slice, Flo
         excess = np.zeros((min(step, n - low), n))
         for many, one in parts:
             excess += many[rows] @ one @ many.T
-        # Rounded as all information: a sum in another order must not break a tie.
+        # Rounded like all information values: summing in another order must not break a tie.
         excess /= max(total, 1e-300)
         yield rows, excess.round(DECIMALS, out=excess)
 
 
 def chance_mi(counts: Counts) -> Floats:
-    """Return the mean plug-in I(X_i; Y) of columns shuffled over all rows."""
+    """Return the mean plug-in I(X_i; Y) over columns shuffled across all rows."""
     total = float(counts.classes.sum())
     if total <= 0:
         return np.zeros(counts.domain.n_features)
@@ -79,12 +79,12 @@ def chance_mi(counts: Counts) -> Floats:
 
 
 def _sizes(counts: Floats) -> Floats:
-    """Return the counts of the values seen, as whole rows."""
+    """Return the counts of the observed values, as whole rows."""
     return np.maximum(np.rint(counts[counts > 0]), 1.0)
 
 
 def _levels(sizes: list[Floats]) -> tuple[Floats, Floats]:
-    """Return the distinct sizes, and how often each feature has each, (n_features, n_levels)."""
+    """Return the distinct sizes, and each feature's frequency of each, (n_features, n_levels)."""
     every = np.concatenate(sizes)
     levels, place = np.unique(every, return_inverse=True)
     if len(levels) > MOST:
@@ -99,16 +99,16 @@ def _levels(sizes: list[Floats]) -> tuple[Floats, Floats]:
 def _excess(a: Floats, b: Floats, n: float) -> Floats:
     r"""Return E[k log k] - m log m of cells with margins a and b among n rows, (n_a, n_b).
 
-    k is the cell's count when one column is shuffled, m = ab/n its mean. The count
-    of a small margin is hypergeometric, and summed exactly; a large one's is about
-    Poisson with a smaller variance, which the two factors give.
+    k is the cell's count when one column is shuffled, m = ab/n its mean. With a small
+    margin the hypergeometric distribution of k is summed exactly; with a large one it's
+    close to a Poisson with reduced variance, which the two factors account for.
     """
     mean = np.minimum(np.outer(a, b) / n, np.minimum.outer(a, b))
     share_a, share_b = np.minimum(a / n, 1.0), np.minimum(b / n, 1.0)
     excess = _poisson_excess(mean) * np.outer(1.0 - share_a, 1.0 - share_b)
     for few, other, target in ((a, b, excess), (b, a, excess.T)):
         for size in np.unique(few[few <= EXACT]):
-            wider = other >= size  # the smaller margin of a cell is the one that is summed over
+            wider = other >= size  # sum over the smaller margin of a cell
             found = _exact_excess(int(size), other[wider], n)
             target[np.ix_(few == size, wider)] = found
             if a is b:
@@ -123,14 +123,14 @@ def _exact_excess(size: int, other: Floats, n: float) -> Floats:
     whole = max(round(n), size)
     drawn = np.minimum(np.rint(other), whole).astype(np.int64)[:, None]
     k = np.arange(1, size + 1)
-    rest = whole - drawn - size + k  # rows of neither margin
+    rest = whole - drawn - size + k  # rows in neither margin
     possible = (k <= drawn) & (rest >= 0)
     log_factorial = _log_factorials(whole)
     log_choices = log_factorial(drawn) - log_factorial(np.where(possible, drawn - k, 0))
     log_choices += log_factorial(whole - drawn) - log_factorial(np.where(possible, rest, 0))
     log_choices += log_factorial(np.array(size)) - log_factorial(k) - log_factorial(size - k)
     log_all = log_factorial(np.array(whole)) - log_factorial(np.array(whole - size))
-    # What is impossible has a meaningless logarithm, which might overflow.
+    # Impossible counts have a meaningless logarithm, which might overflow.
     probability = np.exp(np.where(possible, log_choices - log_all, -np.inf))
     mean = size * drawn[:, 0] / whole
     return probability @ (k * np.log(k)) - mean * np.log(mean)
@@ -138,7 +138,7 @@ def _exact_excess(size: int, other: Floats, n: float) -> Floats:
 
 @lru_cache(maxsize=8)
 def _log_factorials(most: int) -> Callable[[Ints], Floats]:
-    """Return a function from whole numbers up to `most` to the logarithms of their factorials."""
+    """Return a function that maps integers up to `most` to their log-factorials."""
     from scipy.special import gammaln
 
     if most > MOST_FACTORIALS:
@@ -147,7 +147,7 @@ def _log_factorials(most: int) -> Callable[[Ints], Floats]:
 
 
 def _poisson_excess(mean: Floats) -> Floats:
-    """Return E[k log k] - m log m of k ~ Poisson(m): a half where m is large, none at zero."""
+    """Return E[k log k] - m log m of k ~ Poisson(m): 1/2 for large m, 0 at zero."""
     grid, values = _poisson_table()
     return np.interp(np.log(np.maximum(mean, np.exp(grid[0]))), grid, values)
 

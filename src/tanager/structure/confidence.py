@@ -1,4 +1,4 @@
-"""How sure edges are: in how many of the structures of resampled rows they occur."""
+"""Edge confidence: how often each edge occurs in structures learned from bootstrap samples."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ SHOWN_EDGES = 40
 def edge_confidence(
     clf: Any, X: Any, y: Any = None, *, rounds: int = 100, sample_weight: Any = None
 ) -> EdgeConfidence:
-    """Learn the structure from resampled rows many times, and count the edges.
+    """Estimate the confidence of each edge by bootstrapping the structure learner.
 
     Parameters
     ----------
     clf : BayesNetClassifier
-        Fitted or not: its structure learner, constraints and random state count.
+        Fitted or not; its structure learner, constraints and random state are used.
     X, y, sample_weight
         As in `BayesNetClassifier.fit`.
     rounds : int, default=100
-        How many structures are learned.
+        Number of structures to learn.
 
     Returns
     -------
     EdgeConfidence
-        The share of structures with each arc; `threshold` tells significant edges from
+        The share of structures with each arc; `threshold` separates significant edges from
         noise, `structure()` is the averaged structure, and
         `tanager.report.plot_network` draws it.
 
     Notes
     -----
-    Codes are learned once, from all rows; each round draws as many rows as there are, with
-    replacement. Edges are those that the structure learner finds, before tables are learned.
+    Codes are learned once, from all rows; each round draws as many rows with
+    replacement. Edges are those found by the structure learner, before tables are learned.
 
     References
     ----------
@@ -61,7 +61,7 @@ def edge_confidence(
     """
     if not isinstance(rounds, int | np.integer) or isinstance(rounds, bool) or rounds < 1:
         raise ConfigurationError(f"rounds={rounds!r}. Allowed: whole numbers from 1 on.")
-    # Rows are coded far above this layer, so the name is looked up when it is needed.
+    # Rows are encoded far above this layer, so the name is looked up only when needed.
     fitting = import_module("tanager.classifiers.fitting")
     names: tuple[str, ...] = ()
     arcs = np.zeros((0, 0))
@@ -75,12 +75,12 @@ def edge_confidence(
 
 
 class SureEdge(NamedTuple):
-    """An edge between two features, in the direction that is more frequent."""
+    """An edge between two features, in its more frequent direction."""
 
     parent: str
     child: str
-    strength: float  # the share of structures that join the two, in either direction
-    direction: float  # the share of those in which the arrow goes this way
+    strength: float  # the share of structures with this edge, in either direction
+    direction: float  # the share of those in this direction
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +93,7 @@ class EdgeConfidence(EqualByArrays):
     arcs : ndarray of float64, shape (n, n)
         The share of structures in which the row's feature is a parent of the column's.
     rounds : int
-        How many structures were learned.
+        Number of structures learned.
     """
 
     names: tuple[str, ...]
@@ -107,7 +107,7 @@ class EdgeConfidence(EqualByArrays):
         return confidence_threshold((self.arcs + self.arcs.T)[upper])
 
     def edges(self, threshold: float = 0.0) -> list[SureEdge]:
-        """Return the edges that occur more often than a threshold, the surest first."""
+        """Return the edges that occur more often than a threshold, most confident first."""
         found = []
         for i in range(len(self.names)):
             for j in range(i + 1, len(self.names)):
@@ -122,8 +122,8 @@ class EdgeConfidence(EqualByArrays):
     def structure(self, threshold: float | None = None) -> Structure:
         """Return the averaged structure: the edges above a threshold, by default Scutari's.
 
-        Each goes in its more frequent direction. Surer edges come first; one that would
-        close a cycle is left out.
+        Each edge has its more frequent direction. Edges are added in order of confidence;
+        one that would close a cycle is left out.
         """
         limit = self.threshold if threshold is None else threshold
         index = {name: at for at, name in enumerate(self.names)}
@@ -158,11 +158,11 @@ def _has_cycle(names: tuple[str, ...], parents: list[tuple[int, ...]]) -> bool:
 
 
 def confidence_threshold(strengths: Floats) -> float:
-    """Return the threshold that tells significant edges from noise.
+    """Return the threshold that separates significant edges from noise.
 
-    An ideal distribution of strengths has a share t of zeros, the rest ones. The t nearest to the
-    distribution function F in the :math:`L_1` norm is the median of F(x) over [0, 1]; the threshold
-    is the strength of that quantile (Scutari and Nagarajan 2013, equation 10,
+    In an ideal distribution of strengths a share t is zero and the rest is one. The t closest to
+    the distribution function F in the :math:`L_1` norm is the median of F(x) over [0, 1]; the
+    threshold is the strength at that quantile (Scutari and Nagarajan 2013, equation 10,
     doi:10.1016/j.artmed.2012.12.006).
 
     >>> confidence_threshold(np.array([0.0, 0.0, 0.1, 0.95, 1.0]))

@@ -1,4 +1,4 @@
-"""What the user says about arcs: the public constraints, and their limits on feature indices."""
+"""Constraints on arcs: the public class, and the limits on feature indices it resolves to."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ ANY = "*"
 
 
 class Ban(NamedTuple):
-    """A statement that rules out every arc from some features to some others."""
+    """A statement that rules out all arcs from one set of features to another."""
 
     text: str
     above: frozenset[int]
     below: frozenset[int]
 
     def rules_out(self, arc: Arc) -> bool:
-        """Whether an arc is among them."""
+        """Whether this arc is ruled out."""
         return arc[0] in self.above and arc[1] in self.below
 
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Constraints on features by their places; see `Constraints`."""
+    """Constraints on features by index; see `Constraints`."""
 
     names: tuple[str, ...]
-    # (n, n); whether the column's feature may be a parent of the row's; the diagonal says nothing
+    # (n, n); whether the column's feature may be a parent of the row's; the diagonal is unused
     allowed: Flags
-    required: tuple[tuple[int, ...], ...]  # the parents that each feature must have
-    most: Ints  # (n,); the most parents of each feature
+    required: tuple[tuple[int, ...], ...]  # required parents of each feature
+    most: Ints  # (n,); maximum number of parents of each feature
     before: Flags  # (n, n); whether tiers or order put the row's feature before the column's
     bans: tuple[Ban, ...] = field(default=(), repr=False)
 
@@ -57,11 +57,11 @@ class Limits:
 
     @property
     def n_required(self) -> int:
-        """The greatest number of parents that one feature must have."""
+        """The largest number of required parents of any feature."""
         return max((len(parents) for parents in self.required), default=0)
 
     def take(self, features: Sequence[int] | Ints) -> Limits:
-        """Return the limits of some features, in the order given; arcs to others are gone."""
+        """Return the limits of some features, in the given order; arcs to others are dropped."""
         kept = np.asarray(features, np.int64)
         place = {int(feature): at for at, feature in enumerate(kept)}
         required = tuple(tuple(place[p] for p in self.required[int(f)] if p in place) for f in kept)
@@ -74,13 +74,13 @@ class Limits:
         )
 
     def parents_of(self, feature: int, earlier: Ints, k: int) -> tuple[tuple[int, ...], Ints, int]:
-        """Return required parents, the earlier features that may be more, and room for how many."""
+        """Return required parents, other earlier features allowed, and how many may be added."""
         required = self.required[feature]
         others = earlier[self.allowed[feature, earlier] & ~np.isin(earlier, required)]
         return required, others, max(min(k, int(self.most[feature])) - len(required), 0)
 
     def check_learner(self, most: int, learner: str) -> None:
-        """Refuse what a learner cannot give: more required parents than it gives to a feature."""
+        """Refuse more required parents than the learner can give a feature."""
         for child, parents in enumerate(self.required):
             if len(parents) > most:
                 arcs = [_required_text(self.names, (p, child)) for p in parents[: most + 1]]
@@ -89,7 +89,7 @@ class Limits:
                 )
 
     def arrange(self, order: Sequence[int] | Ints) -> Ints:
-        """Return the order given, required parents first, earlier tiers where they can be."""
+        """Return the given order, required parents first and, if possible, earlier tiers first."""
         given = np.array(order, np.int64)
         if not (self.n_required or self.before.any()):
             return given
@@ -140,7 +140,7 @@ class Limits:
         refuse_contradiction([*texts, *bans, "parents that are joined among themselves"])
 
     def check_structure(self, structure: Structure, left_out: Collection[int] = ()) -> None:
-        """Refuse a structure that does not satisfy the constraints."""
+        """Refuse a structure that violates the constraints."""
         found = dict(zip(structure.selected, structure.parent_indices, strict=True))
         for child, parents in enumerate(self.required):
             for parent in parents:
@@ -172,7 +172,7 @@ def _required_text(names: Sequence[str], arc: Arc) -> str:
 
 
 def refuse_contradiction(texts: Sequence[str]) -> NoReturn:
-    """Refuse statements that cannot hold together."""
+    """Refuse statements that contradict each other."""
     told = f"{', '.join(texts[:-1])} and {texts[-1]}"
     raise ConfigurationError(f"The constraints cannot hold together: {told}. Give up one of them.")
 
@@ -181,36 +181,36 @@ def refuse_contradiction(texts: Sequence[str]) -> NoReturn:
 class Constraints:
     """Constraints on a learned structure, for every learner that searches.
 
-    The class is a parent of every feature in any case; constraints are about the
-    features among themselves.
+    The class is always a parent of every feature; constraints are about arcs between
+    features.
 
     Parameters
     ----------
     required : sequence of (parent, child)
-        Arcs that the structure must have.
+        Arcs the structure must have.
     forbidden : sequence of (parent, child)
-        Arcs that it must not have; ``"*"`` stands for any feature.
+        Arcs it must not have; ``"*"`` matches any feature.
     tiers : sequence of sequences of names
-        Groups of features from the earliest to the latest, such as what is known at
+        Groups of features from the earliest to the latest, such as those known at
         birth, at admission, at discharge: no arc leads from a later tier to an earlier one.
     order : sequence of names
         Features from the earliest to the latest: no arc leads from a later one to an
         earlier one.
     roots : sequence of names
-        Features without parents besides the class.
+        Features with no parents other than the class.
     leaves : sequence of names
         Features without children.
     max_parents : int, mapping of names to int, or None
-        The most parents of every feature, or of some, the class not counted.
+        The maximum number of parents of every feature, or of some, not counting the class.
 
     Notes
     -----
-    Features that `tiers` or `order` do not name are free. Where constraints contradict
-    each other, the error names the smallest set that cannot hold together.
+    Features not named in `tiers` or `order` are free. If constraints contradict
+    each other, the error names the smallest contradictory set.
 
-    `TAN`, `ACLL` and `RandomTree` then find the branching of the greatest weight among all
+    `TAN`, `ACLL` and `RandomTree` then find the maximum-weight branching among all
     that satisfy the constraints; an arc of negative weight is left out unless it is required.
-    The other learners search as they do, among what is allowed.
+    The other learners search as usual, among the allowed arcs.
 
     Examples
     --------
@@ -234,7 +234,7 @@ class Constraints:
     def from_toml(cls, path: str | os.PathLike[str]) -> Constraints:
         """Read constraints from a TOML file whose keys are the parameters.
 
-        An arc is a list of two names, ``["age", "disease"]``, or a text, ``"age -> disease"``.
+        An arc is a list of two names, ``["age", "disease"]``, or a string, ``"age -> disease"``.
         """
         import tomllib
 
@@ -256,7 +256,7 @@ class Constraints:
         return cls(**data)
 
     def resolve(self, names: Sequence[str], target: str = "") -> Limits:
-        """Return the constraints on features by their places; contradictions are refused.
+        """Return the constraints by feature index; contradictions are refused.
 
         `target` is the name of the class, which arcs may name.
         """
@@ -268,7 +268,7 @@ def _arc_of_text(text: str) -> list[str]:
 
 
 class _ConstraintReader:
-    """Reads constraints by names into limits by places."""
+    """Converts constraints by name into limits by index."""
 
     def __init__(self, given: Constraints, names: tuple[str, ...], target: str) -> None:
         self._given, self._names, self._target = given, names, target
@@ -310,7 +310,7 @@ class _ConstraintReader:
         return given
 
     def _pairs(self, where: str) -> Iterator[tuple[Any, Any]]:
-        """Iterate over the arcs by name, without those that name the class."""
+        """Iterate over the arcs by name, skipping those that involve the class."""
         for arc in self._sequence(where, getattr(self._given, where)):
             if isinstance(arc, str) or not isinstance(arc, Sequence) or len(arc) != 2:
                 raise ConfigurationError(
@@ -329,7 +329,7 @@ class _ConstraintReader:
             yield parent, child
 
     def _check_class_arc(self, where: str, parent: Any, child: Any) -> None:
-        """Refuse an arc to the class that is required, and one from it that is forbidden."""
+        """Refuse a required arc to the class, or a forbidden arc from it."""
         if where == "required" and child == self._target:
             raise ConfigurationError(
                 f"constraints: required has ({parent!r}, {child!r}), but {child!r} is the class, "
@@ -351,7 +351,7 @@ class _ConstraintReader:
             yield Ban(f"forbidden ({parent!r}, {child!r})", above, below)
 
     def _orders(self, where: str, named: Sequence[Sequence[Any]]) -> Iterator[Ban]:
-        """Yield one statement per group: what comes later is no parent of it."""
+        """Yield one statement per group: later features can't be its parents."""
         groups = [[self._index(name, where) for name in group] for group in named]
         flat = [feature for group in groups for feature in group]
         later = set(flat)
@@ -396,7 +396,7 @@ class _ConstraintReader:
     ) -> None:
         """Name the smallest set of statements that no structure satisfies.
 
-        The structure of the required arcs alone satisfies all else where anything does. So a
+        If any structure satisfies all statements, so does that of the required arcs alone. So a
         contradiction is a required arc with a statement that rules it out, more required
         parents than a feature may have, or a cycle of required arcs.
         """
@@ -416,7 +416,7 @@ class _ConstraintReader:
 
 
 def _shortest_cycle(arcs: Sequence[Arc]) -> list[Arc]:
-    """Return the arcs of a shortest cycle, in their order; empty where there is none."""
+    """Return the arcs of a shortest cycle, in order; empty if there is none."""
     below: dict[int, list[int]] = {}
     for parent, child in arcs:
         below.setdefault(parent, []).append(child)
@@ -424,7 +424,7 @@ def _shortest_cycle(arcs: Sequence[Arc]) -> list[Arc]:
     for start in below:
         paths = {start: [start]}
         waiting = [start]
-        for node in waiting:  # breadth first: the list grows while it is read
+        for node in waiting:  # breadth-first: the list grows during iteration
             for child in below.get(node, ()):
                 if child == start and (not best or len(paths[node]) < len(best)):
                     closed = [*paths[node], start]

@@ -19,37 +19,37 @@ from tanager.structure.joint import RunningJoint
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
-_SEEDS = 8  # of the last round's best edges, scored first to set the bar for the others
+_SEEDS = 8  # best edges of the last round, scored first to set the bar for the rest
 
 
 @dataclass(eq=False, repr=False)
 class Greedy(StructureLearner):
     r"""A tree grown greedily: each step adds the edge that raises the score most.
 
-    The strongest and dearest of the discriminative trees (TAN-CR). Every edge
-    that leaves a forest is tried in both directions in every round; the search
+    The most accurate and most expensive of the discriminative trees (TAN-CR). Each
+    round tries every edge that keeps the graph a forest, in both directions; the search
     stops when none raises the score. `OrderBased` comes close in a fraction of
     the time.
 
     Parameters
     ----------
     score : {"cr", "cl"}
-        Classification rate, or conditional log-likelihood, on the training rows.
+        Classification rate or conditional log-likelihood on the training rows.
     epsilon : float
         Replaces zero frequencies while scoring.
     candidates : int or None
-        Consider as parents of a feature only those with the highest
-        :math:`I(X_i; X_j \mid C)`, so many; None considers all.
+        Consider only this many parents per feature, those with the highest
+        :math:`I(X_i; X_j \mid C)`; None considers all.
 
     Notes
     -----
-    The result is that of scoring every edge in full in every round; of equal
-    edges the one into the first feature, then from the first feature, wins.
-    Three things make it fast: the log-joint of the current model is kept and a
-    candidate is a look-up; the rows that are wrong come first, since what a
-    candidate rights among them bounds its gain, then the right rows by rising
-    margin, until the bound falls below the best edge known; and the bar is set
-    by scoring the best edges of the round before first. At most
+    The result is the same as scoring every edge in full in every round; ties
+    go to the edge into the first feature, then from the first feature.
+    Three things make it fast: the log-joint of the current model is kept, so a
+    candidate is a look-up; misclassified rows come first, since those a
+    candidate corrects bound its gain, then correct rows by increasing
+    margin, until the bound falls below the best edge so far; and the best edges
+    of the previous round are scored first, to set the bar. At most
     :math:`O(n^3)` scores of :math:`O(N)` time each; all rows are held in memory,
     and up to 512 MiB of tables.
 
@@ -113,7 +113,7 @@ def _nearest(information: Floats, most: int | None) -> NDArray[np.bool_]:
 
 
 class _Climb:
-    """A forest that grows by the best edge."""
+    """A forest that grows by the best edge in each step."""
 
     def __init__(self, joint: RunningJoint, context: FitContext, near: NDArray[np.bool_]) -> None:
         n = joint.domain.n_features
@@ -123,15 +123,15 @@ class _Climb:
         self._near = near  # which parents each child may have, [child, parent]
         self._joint = joint
         self._context = context
-        self._root = np.arange(n)  # of each feature's tree
+        self._root = np.arange(n)  # root of each feature's tree
         self._last = np.zeros((n, n))  # each edge's last known gain or bound, [child, parent]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the engine behind: a part of the search may run in another process."""
+        """Drop the engine: part of the search may run in another process."""
         return {**self.__dict__, "_context": None}
 
     def limit(self, limits: Limits) -> None:
-        """Add the required edges, and forget those that are not allowed."""
+        """Add the required edges, and drop those that are not allowed."""
         limits.check_learner(1, "Greedy")
         self._near = self._near & limits.allowed & (limits.most > 0)[:, None]
         for child, parents in enumerate(limits.required):
@@ -145,9 +145,9 @@ class _Climb:
         self.n_edges += 1
 
     def step(self) -> bool:
-        """Add the best edge; False where none raises the score."""
+        """Add the best edge; return False if none raises the score."""
         n = self.parents.shape[0]
-        # A parentless feature is the root of its tree, so parents in that tree close a cycle.
+        # A parentless feature is its tree's root, so a parent from that tree would close a cycle.
         allowed = (self.parents < 0)[:, None] & (self._root[None, :] != np.arange(n)[:, None])
         allowed &= self._near
         bar = self._set_bar(allowed)
@@ -165,7 +165,7 @@ class _Climb:
         return True
 
     def _set_bar(self, allowed: NDArray[np.bool_]) -> float:
-        """Return the gain that an edge must reach, from the best edges of the round before."""
+        """Return the gain an edge must reach, from the best edges of the previous round."""
         last = np.where(allowed, self._last, 0.0).ravel()
         bar = 0.0
         for edge in np.argsort(-last, kind="stable")[:_SEEDS]:
@@ -180,5 +180,5 @@ class _Climb:
         below = float(np.nextafter(bar, -np.inf)) if bar > 0 else 0.0
         gains = self._joint.single_gains(child, candidates.tolist(), below)
         self._last[child, candidates] = gains
-        at = int(np.argmax(gains))  # the first of equals
+        at = int(np.argmax(gains))  # ties go to the first
         return (float(gains[at]), int(candidates[at])) if gains[at] > below else (0.0, -1)

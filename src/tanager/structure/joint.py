@@ -1,4 +1,4 @@
-"""The running log-joint: what one more family would do to the training rows."""
+"""The running log-joint: the effect of one more family on the training rows."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ Units = NDArray[np.int32]
 PairCounts = Callable[[int, int], Floats | None]
 
 SCORES = ("cr", "cl")
-MAX_CELLS = 1 << 26  # of one family's table: half a gigabyte while it is counted
-KEPT_BYTES = 1 << 29  # of tables kept for later rounds and orders
+MAX_CELLS = 1 << 26  # in one family's table: half a gigabyte while counting
+KEPT_BYTES = 1 << 29  # size of the tables kept for later rounds and orders
 
 
 class FamilyChange(NamedTuple):
-    """What a family does to the log-joint, per fold, context, value and class."""
+    """The change a family makes to the log-joint, per fold, context, value and class."""
 
     change: Units
-    adverse: Units  # what the most favoured class gains on each
-    most_gained: int  # the farthest that a true class can gain on another, over all rows
+    adverse: Units  # how much the most favoured class gains on each
+    most_gained: int  # the most a true class can gain on another, over all rows
     most_lost: int
 
 
 class Pack(NamedTuple):
     """The changes of one child under each single parent, end to end."""
 
-    start: Ints  # (n_features + 1,); where each parent's tables start
-    change: Units  # (sum of sizes,); as in `FamilyChange`, of the parents that `known` has
+    start: Ints  # (n_features + 1,); offset of each parent's tables
+    change: Units  # (sum of sizes,); as in `FamilyChange`, for the parents in `known`
     adverse: Units
     most_gained: Ints  # (n_features,)
     most_lost: Ints
@@ -45,18 +45,18 @@ class Pack(NamedTuple):
 
 
 class SortedRows(NamedTuple):
-    """The training rows by rising margin."""
+    """The training rows sorted by increasing margin."""
 
-    log_joint: Units  # (n_rows, n_classes), one unit more for classes before the true one
+    log_joint: Units  # (n_rows, n_classes), plus one unit for classes before the true one
     labels: NDArray[np.uint16]
     weights: Floats
     folds: NDArray[np.uint8]
-    margin: Units  # lead of the true class over its strongest rival; the row is right from 0 on
+    margin: Units  # lead of the true class over its strongest rival; the row is correct if >= 0
     rival: NDArray[np.uint16]
 
 
 class Grid(NamedTuple):
-    """What the exact integers stand for, in nats."""
+    """Size of the integer units, in nats."""
 
     unit: float  # of the log-joint
     step: float  # of the conditional log-likelihood
@@ -66,14 +66,14 @@ class RunningJoint:
     """Log-joint of the training rows under a model that grows family by family, from naive Bayes.
 
     rows: all training rows; copied, since they are kept sorted by margin.
-    score: {"cr", "cl"}; classification rate, or conditional log-likelihood.
+    score: {"cr", "cl"}; classification rate or conditional log-likelihood.
     folds: shape (n_rows,); each row's tables come from the other folds: scores are cross-validated.
-    pair_counts: ``pair_counts(i, j)`` gives N(x_i, x_j, y) where it is known, else None.
+    pair_counts: ``pair_counts(i, j)`` returns N(x_i, x_j, y) if it is known, else None.
 
     A candidate family costs one look-up per row, and most rows are settled by one comparison.
     Log-probabilities are rounded to a grid of :math:`2^{-s}` nats, s at most 20, on which every sum
     fits 32 bits: a log-joint updated edge by edge equals one computed afresh, and no score depends
-    on the order of rows. A row whose parent value is unknown answers without that parent; an
+    on the order of rows. A row whose parent value is unknown is scored without that parent; an
     unknown child contributes nothing.
     """
 
@@ -95,7 +95,7 @@ class RunningJoint:
         weights = np.ones(n_rows) if rows.weights is None else rows.weights
         fold_of = np.zeros(n_rows, np.uint8) if folds is None else folds.astype(np.uint8)
         self._pair_counts = pair_counts if folds is None else None
-        self._widths = [int(arity) + 1 for arity in domain.arities]  # "unknown" is one more value
+        self._widths = [int(arity) + 1 for arity in domain.arities]  # plus "unknown"
         self._widths_array = np.array(self._widths, np.int64)
         self.n_folds = 1 if folds is None else int(folds.max(initial=0)) + 1
         self._total = max(float(weights.sum()), 1e-300)
@@ -116,7 +116,7 @@ class RunningJoint:
         self.restart()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the counts behind: in another process the rows are counted there."""
+        """Drop the counts: another process counts its own rows."""
         return {**self.__dict__, "_pair_counts": None, "_packs": {}, "_packed_bytes": 0}
 
     def _choose_grid(self) -> tuple[float, Grid]:
@@ -140,7 +140,7 @@ class RunningJoint:
         self._naive = [self._table(i, (), self._count(i, ())) for i in features]
 
     def restart(self) -> None:
-        """Go (back) to naive Bayes; tables that were made stay."""
+        """Go (back) to naive Bayes; tables already built are kept."""
         rows = self._rows
         ahead = np.arange(self.domain.n_classes) < rows.labels[:, None]
         rows.log_joint[:] = self._log_prior[rows.folds] + ahead
@@ -150,7 +150,7 @@ class RunningJoint:
         self._sort()
 
     def _sort(self) -> None:
-        """Bring rows into the order of their margins, and bring the score up to date."""
+        """Sort the rows by margin and update the score."""
         rows = self._rows
         native.find_margins(rows.log_joint, rows.labels, rows.margin, rows.rival)
         order = np.argsort(rows.margin, kind="stable")
@@ -172,7 +172,7 @@ class RunningJoint:
         return self.score * factor / self._total
 
     def change(self, child: int, parents: tuple[int, ...]) -> FamilyChange:
-        """Return what giving a still parentless feature these parents would do."""
+        """Return the effect of giving a still parentless feature these parents."""
         counts = self._count(child, parents)
         table = self._table(child, parents, counts)
         change, adverse = np.empty_like(table), np.empty_like(table)
@@ -183,7 +183,7 @@ class RunningJoint:
     def gain(
         self, child: int, parents: tuple[int, ...], family: FamilyChange, floor: float = -np.inf
     ) -> float:
-        """Return the rise of the score; where it is at most `floor`, some bound at most `floor`."""
+        """Return the gain in score; if it is at most `floor`, some upper bound at most `floor`."""
         where, rows, out = (self._contexts(parents), self._codes[child]), self._rows, np.zeros(1)
         if self.kind == "cr":
             reach = (self._n_wrong, family.most_gained, family.most_lost)
@@ -197,7 +197,7 @@ class RunningJoint:
     def single_gains(
         self, child: int, parents: Sequence[int], floor: float, *, prune: bool = True
     ) -> Floats:
-        """Return `gain` of a child with each parent; with `prune` poor ones may be bounds."""
+        """Return `gain` of a child with each parent; with `prune`, bounds for poor ones."""
         out = np.empty(len(parents))
         pack = self._pack(child)
         for p in parents:
@@ -216,7 +216,7 @@ class RunningJoint:
         return out
 
     def _packed(self, pack: Pack, child: int, parent: int) -> FamilyChange:
-        """Return the change of one parent that is known."""
+        """Return the change for one known parent."""
         shape = (self.n_folds, self._widths[parent], self._widths[child], self.domain.n_classes)
         where = slice(int(pack.start[parent]), int(pack.start[parent + 1]))
         reach = int(pack.most_gained[parent]), int(pack.most_lost[parent])
@@ -224,7 +224,7 @@ class RunningJoint:
         return FamilyChange(change, adverse, *reach)
 
     def _pack(self, child: int) -> Pack | None:
-        """Return where the tables of a child under single parents stand; None past the bound."""
+        """Return where a child's tables under single parents are stored; None past the bound."""
         known = self._packs.get(child)
         if known is not None:
             return known
@@ -240,11 +240,11 @@ class RunningJoint:
         empty, none = np.empty((2, size), np.int32), np.zeros((2, n), np.int64)
         never = np.zeros(n, np.bool_)
         pack = Pack(start, empty[0], empty[1], none[0], none[1], never, self.n_folds)
-        # Of two threads that come together both go on with the first one's.
+        # If two threads get here together, both continue with the first one's.
         return self._packs.setdefault(child, pack)
 
     def _put(self, pack: Pack, child: int, parent: int) -> None:
-        """Make the tables of one parent."""
+        """Build the tables of one parent."""
         family = self.change(child, (parent,))
         where = slice(int(pack.start[parent]), int(pack.start[parent + 1]))
         pack.change[where], pack.adverse[where] = family.change.ravel(), family.adverse.ravel()
@@ -252,7 +252,7 @@ class RunningJoint:
         pack.known[parent] = True
 
     def add(self, child: int, parents: tuple[int, ...], family: FamilyChange) -> None:
-        """Give a feature these parents for good."""
+        """Give a feature these parents permanently."""
         context = self._contexts(parents)
         native.add_change(
             context, self._codes[child], self._rows.folds, family.change, self._rows.log_joint
@@ -260,7 +260,7 @@ class RunningJoint:
         self._sort()
 
     def _contexts(self, parents: tuple[int, ...]) -> Codes | Ints:
-        """Return each row's joint parent value, "unknown" being one more value of each parent."""
+        """Return each row's joint parent value, with "unknown" as an extra value per parent."""
         if not parents:
             return np.zeros(self._codes.shape[1], np.uint8)
         if len(parents) == 1:
@@ -287,7 +287,7 @@ class RunningJoint:
         return counts
 
     def _table(self, child: int, parents: tuple[int, ...], counts: Floats) -> Units:
-        """Return the family's log-table in units, of the shape of its counts."""
+        """Return the family's log-table in units, with the shape of its counts."""
         known, ratio = np.ones(1, bool), 1
         for parent in parents:
             ratio = self._widths[parent]
@@ -302,7 +302,7 @@ class RunningJoint:
         return table
 
     def _uniform(self, child: int) -> Units:
-        """Return the table of a feature of which nothing is known."""
+        """Return the table of a feature that is always unknown."""
         arity = int(self.domain.arities[child])
         table = np.zeros((self.n_folds, 1, arity + 1, self.domain.n_classes), np.int32)
         table[:, :, :arity] = 2 * int(np.rint(-self._half * np.log(max(arity, 1))))

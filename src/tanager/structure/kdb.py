@@ -18,35 +18,35 @@ from tanager.structure.structure import Structure
 
 @dataclass(eq=False, repr=False)
 class KDB(StructureLearner):
-    r"""The k-dependence classifier: each feature has up to k parents beside the class.
+    r"""The k-dependence classifier: each feature has up to k parents in addition to the class.
 
-    Features are ordered by :math:`I(X; Y)`, descending; each takes the up to k
-    earlier features with the greatest :math:`I(X_i; X_j \mid Y)`. Larger k
+    Features are ordered by :math:`I(X; Y)`, descending; each takes up to k
+    earlier features with the greatest :math:`I(X_i; X_j \mid Y)`. A larger k
     lowers bias and raises variance: choose it by the amount of data, or let
     `SelectiveKDB` choose.
 
     Parameters
     ----------
     k : int, default=1
-        Greatest number of parent features. ``k=0`` is naive Bayes.
+        Maximum number of parent features. ``k=0`` is naive Bayes.
     moral : bool, default=False
-        Whether the parents of each feature must be joined among themselves: a
-        feature then takes the best k of one earlier feature and its parents.
-        Such a structure (a k-tree, or part of one) has no immoralities, so that
-        discriminative tables on it are a proper network. With k=1
+        Whether the parents of each feature must be connected to each other: a
+        feature then takes the best k among one earlier feature and its parents.
+        Such a structure (a k-tree, or part of one) has no immoralities, so
+        discriminative tables on it form a proper network. With k=1
         every structure is moral.
     adjusted : bool, default=False
-        Subtract from the information what chance alone gives (`adjusted_cmi`,
+        Subtract the information expected by chance (`adjusted_cmi`,
         `adjusted_mi`), and leave out parents that do no better than chance: choose it
-        where columns have very many values. By default information is the plug-in
-        estimate, as in the papers, and a feature takes k parents wherever there are k.
+        for columns with very many values. By default information is the plug-in
+        estimate, as in the papers, and a feature takes k parents whenever there are k.
 
     Notes
     -----
     Exact ties go to the earlier column, as in the papers' programs; with
     ``adjusted=True``, where much information may be exactly zero, to the name that
-    comes first. Parents are ordered by decreasing information with the feature: that
-    is the back-off order. One pass for the structure; one more for the counts where
+    sorts first. Parents are ordered by decreasing information with the feature,
+    which is the back-off order. One pass for the structure; one more for the counts if
     k > 1.
 
     References
@@ -84,16 +84,16 @@ class KDB(StructureLearner):
         else:
             choose = clique_parents if self.moral else dependence_parents
             information = adjusted_cmi(counts) if self.adjusted else counts.cmi()
-            # Adjusted, what is not above zero is chance.
+            # With adjustment, anything not above zero is chance.
             above = 0.0 if self.adjusted else -np.inf
             parents = choose(order, information, int(self.k), above, limits)
         return Structure.from_parents(counts.domain.names, parents)
 
 
 def feature_order(counts: Counts, *, adjusted: bool) -> Ints:
-    """Return the features by decreasing information on the class.
+    """Return the features by decreasing information about the class.
 
-    Ties go to the earlier column; adjusted, where many do no better than chance, to the first name.
+    Ties go to the earlier column; if adjusted, when many are no better than chance, by name.
     """
     if not adjusted:
         return information_order(counts.mi())
@@ -114,7 +114,7 @@ def dependence_parents(
     above: float = -np.inf,
     limits: Limits | None = None,
 ) -> list[tuple[int, ...]]:
-    """Return each feature's up to k parents among those before it: required ones, then the best."""
+    """Return up to k earlier features as each one's parents: required ones, then the best."""
     limits = limits or Limits.none([""] * order.shape[0])
     parents: list[tuple[int, ...]] = [()] * order.shape[0]
     for place, feature in enumerate(order):
@@ -135,10 +135,10 @@ def clique_parents(
     above: float = -np.inf,
     limits: Limits | None = None,
 ) -> list[tuple[int, ...]]:
-    """Return each feature's up to k parents, which are joined among themselves.
+    """Return up to k parents per feature, all connected to each other.
 
     They are the best k, by conditional information above `above`, of one earlier feature and its
-    parents: the one with the greatest sum. Required ones come first.
+    parents: the set with the greatest sum. Required ones come first.
     """
     limits = limits or Limits.none([""] * order.shape[0])
     parents: list[tuple[int, ...]] = [()] * order.shape[0]

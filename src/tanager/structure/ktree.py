@@ -21,52 +21,52 @@ from tanager.structure.kdb import information_order
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
-THIRD_PARENT_ROWS = 1_000  # from which on a third parent can be told from noise
-WIDEST = 5  # parents of a feature in a widened tree
+THIRD_PARENT_ROWS = 1_000  # needed to distinguish a third parent from noise
+WIDEST = 5  # maximum number of parents in a widened tree
 MAX_WORK = 1 << 28  # pairs times rows times classes
-MOST_PAIRED = 256  # features whose pairs are looked at
-ROOMY_PARENTS = 2  # more only where their table has room for fine groups
-INFORMATION = 0.3  # weight of the greatest conditional information, beside the greatest gain
+MOST_PAIRED = 256  # maximum number of features considered in pairs
+ROOMY_PARENTS = 2  # more only if their table has room for fine groups
+INFORMATION = 0.3  # weight of conditional information relative to the gain
 
 
 @dataclass(eq=False, repr=False)
 class KTree(StructureLearner):
     r"""A k-tree in which each feature gets the parents it interacts with.
 
-    Each feature has up to `max_parents` parents, which are joined among
-    themselves. An additive model, with one score per value and class, is fitted
-    without each fold; the fold's rows then show how much a table of each pair of
-    features would gain on the model's residuals. The
-    tree is grown from the heaviest pair, feature by feature, each at the clique
-    with which it has most weight. The weight is the gain and, to a smaller part,
-    the conditional information :math:`I(X_i; X_j \mid Y)` of a TAN, less what chance
-    alone gives, which decides where no pair gains; both are scaled to their
-    greatest value.
+    Each feature has up to `max_parents` parents, which are connected to each
+    other. For each fold an additive model, with one score per value and class, is
+    fitted on the other folds; the fold's rows then show how much a table for each
+    pair of features would gain on the model's residuals. The
+    tree is grown from the heaviest pair, feature by feature, each attached to the
+    clique with which it has the most weight. The weight is the gain plus, to a lesser
+    degree, TAN's conditional information :math:`I(X_i; X_j \mid Y)` minus what's expected
+    by chance, which decides where no pair gains; both are scaled to a maximum
+    of one.
 
-    Choose it with parameters that are trained on P(y | x) and judge depth
-    themselves, above all ``"layered"``: generative tables want the dependences
-    that `TAN` and `KDB` look for.
+    Choose it with parameters that are trained on P(y | x) and select depth
+    themselves, above all ``"layered"``: generative tables benefit more from the
+    dependences found by `TAN` and `KDB`.
 
     Parameters
     ----------
     max_parents : int or "auto"
-        The most parents of a feature. "auto": 2, and from 1,000 rows on 3 where the table of all
-        has room for fine groups (with parameters that group values); more where constraints
-        require more, those that join required parents included. For ``"layered"``,
-        which reads as many as pay, "auto" adds up to 5 last parents from the same cliques, for
+        Maximum number of parents. "auto": 2, and 3 from 1,000 rows on if the full table
+        has room for fine groups (with parameters that group values); more if constraints
+        require more, including those that connect required parents. For ``"layered"``,
+        which uses only as many as pay off, "auto" appends up to 5 from the same cliques, for
         P(x) where steep scores need them.
 
     Notes
     -----
-    Three fits of an additive model and one look at all pairs of at most 20,000
-    rows, fewer where there are very many pairs and classes. Of more than 256
-    features, those that alone say most about the class may have parents and
-    children; the others hang on the class alone.
+    Three fits of an additive model and one scan of all pairs on at most 20,000
+    rows, fewer if there are very many pairs and classes. With more than 256
+    features, only those individually most informative about the class can have parents
+    and children; the class is the only parent of the others.
 
     References
     ----------
     Lou, Caruana, Gehrke and Hooker (2013), "Accurate intelligible models with
-    pairwise interactions", KDD, DOI 10.1145/2487575.2487579: pairs by what they
+    pairwise interactions", KDD, DOI 10.1145/2487575.2487579: ranks pairs by their
     gain on an additive model's residuals.
 
     Examples
@@ -113,7 +113,7 @@ class KTree(StructureLearner):
         return Structure.from_parents(domain.names, parents)
 
     def most(self, n_rows: int) -> int:
-        """Return the most parents of a feature that so many rows can tell from noise."""
+        """Return the maximum number of parents that this many rows can distinguish from noise."""
         given = self.max_parents
         if given == "auto":
             return 2 if n_rows < THIRD_PARENT_ROWS else 3
@@ -126,14 +126,14 @@ class KTree(StructureLearner):
 
 
 class Room(NamedTuple):
-    """How large the tables of a tree may be; both as logarithms."""
+    """The maximum size of a tree's tables; both fields are logarithms."""
 
-    sizes: Floats  # (n_features,): of each feature's groups, as fine as they may become
-    limit: float  # of a table of more than two parents
+    sizes: Floats  # (n_features,): the most groups each feature may get
+    limit: float  # for a table with more than two parents
 
     @classmethod
     def of(cls, plan: FitPlan) -> Room | None:
-        """Return the room of tables of groups; None where features are read value by value."""
+        """Return the room for tables of groups; None if features are used value by value."""
         if plan.groups is None or plan.rows is None:
             return None
         domain, n_rows = plan.rows.domain, plan.rows.n_rows
@@ -145,7 +145,7 @@ class Room(NamedTuple):
         return self._replace(sizes=self.sizes[features])
 
     def holds(self, feature: int, parents: Sequence[int]) -> bool:
-        """Return whether a table of all these parents has room."""
+        """Return whether a table with all these parents fits."""
         return float(self.sizes[[feature, *parents]].sum()) <= self.limit
 
     def held(self, chosen: Ints) -> NDArray[np.bool_]:
@@ -163,9 +163,9 @@ def _by_name(
     *,
     may_grow: bool,
 ) -> list[tuple[int, ...]]:
-    """Return the tree with the features sorted by name, so that columns have no order for it.
+    """Return the tree with the features sorted by name, so that column order has no effect.
 
-    If k `may_grow`, it's at least the number of parents that a feature is required to have.
+    If k `may_grow`, it's at least the largest number of required parents.
     """
     order = np.array(sorted(range(len(names)), key=names.__getitem__))
     limits = limits.take(order)
@@ -182,13 +182,13 @@ def _by_name(
 def heaviest_tree(
     weights: Floats, k: int, limits: Limits | None = None, room: Room | None = None
 ) -> list[tuple[int, ...]]:
-    """Return each feature's up to k parents in a k-tree of great weight.
+    """Return up to k parents per feature in a k-tree of high weight.
 
-    Grown from the heaviest pair: the next feature is the one that has most
-    weight with the best k of one feature in the tree and its parents. Parents
-    stand by decreasing weight, required ones first; ties go to the earlier column.
+    Grown from the heaviest pair: the next feature is the one with the most
+    weight to the best k of one feature in the tree and its parents. Parents
+    are sorted by decreasing weight, required ones first; ties go to the earlier column.
 
-    With limits, a feature waits for its required parents and, where it can, for earlier
+    With limits, a feature waits for its required parents and, if possible, for earlier
     tiers; the required parents of a feature must be joined by required arcs (`Limits.moral`).
     A feature has no parents beyond the second that its table has no `room` for, unless required.
 
@@ -230,7 +230,7 @@ def heaviest_tree(
 
 
 def widened(tree: Sequence[tuple[int, ...]], limits: Limits) -> list[tuple[int, ...]]:
-    """Add last parents to the features of a k-tree, from the largest clique with each one's own.
+    """Append parents to the features of a k-tree, from the largest clique with each one's own.
 
     >>> widened([(), (0,), (0,), (0,)], Limits.none("abcd"))
     [(), (0,), (0, 1), (0, 2, 1)]
@@ -248,7 +248,7 @@ def widened(tree: Sequence[tuple[int, ...]], limits: Limits) -> list[tuple[int, 
 
 
 def _ranked(weights: Floats, limits: Limits) -> Floats:
-    """Return weights [child, parent]: required parents above all others, those not allowed out."""
+    """Return weights [child, parent]: required parents ranked first, disallowed ones excluded."""
     ranked = np.where(limits.allowed & (limits.most > 0)[:, None], weights, -np.inf)
     np.fill_diagonal(ranked, -np.inf)
     lift = float(np.abs(weights).sum()) + 1.0
@@ -258,11 +258,11 @@ def _ranked(weights: Floats, limits: Limits) -> Floats:
 
 
 def _first_pair(weights: Floats, limits: Limits) -> tuple[int, int]:
-    """Return the heaviest arc that a tree may begin with, or a root and -1."""
+    """Return the heaviest arc a tree may start with, or a root and -1."""
     n = weights.shape[0]
     needed = limits.before | limits.needed  # [earlier, later]
     waits = needed.sum(axis=0)
-    # The parent waits for nobody, and the child at most for the parent.
+    # The parent waits for no feature, and the child at most for the parent.
     ready = (waits == 0)[:, None] & (waits - needed <= 0)
     arcs = np.where(ready, weights.T, -np.inf)  # [parent, child]
     if np.isfinite(arcs).any():
@@ -283,10 +283,10 @@ def _next(best: Floats, parents: Collection[int], limits: Limits) -> int:
 
 
 def _paired(counts: Counts, limits: Limits | None) -> Ints:
-    """Return the features that may have parents, ascending: all, or those that tell most.
+    """Return the features that may have parents, ascending: all, or the most informative.
 
-    The number of pairs grows with the square of the number of features, and where rows are
-    few the greatest of very many gains is chance.
+    The number of pairs grows with the square of the number of features, and with few rows
+    the largest of very many gains is chance.
     """
     if counts.domain.n_features <= MOST_PAIRED:
         return np.arange(counts.domain.n_features)
@@ -297,7 +297,7 @@ def _paired(counts: Counts, limits: Limits | None) -> Ints:
 
 
 def _gains(counts: Counts, paired: Ints, plan: FitPlan) -> Floats:
-    """Return what each pair of features says beyond both alone, (n_paired, n_paired)."""
+    """Return each pair's information beyond that of both features alone, (n_paired, n_paired)."""
     domain = counts.domain
     n_pairs = max(len(paired) * (len(paired) - 1) // 2, 1)
     most = min(MAX_ROWS, max(MAX_WORK // (n_pairs * domain.n_classes), 500))

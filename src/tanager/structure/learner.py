@@ -1,4 +1,4 @@
-"""What a structure learner is, and the plan of a fit that it may read."""
+"""The structure learner interface, and the fit plan passed to it."""
 
 from __future__ import annotations
 
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
     from tanager.structure.constraints import Limits
     from tanager.training.model import JointTables
 
-THINNING_KEY = 7_303  # names the random stream that thins residuals
+THINNING_KEY = 7_303  # key of the random stream that subsamples residuals
 
 
 @dataclass(frozen=True, eq=False)
 class FitPlan:
-    """A fit's plan: handed from the estimator to the structure learner, and on to the parameters.
+    """The plan of a fit, passed by the estimator to the structure and parameter learners.
 
-    The plan of a part of the work (the rows outside a fold) is a plan of its own, see
-    `for_rows`; what is fitted on those rows is fitted once, and kept with their plan.
+    Part of the work (the rows outside a fold) has its own plan, see
+    `for_rows`; models fitted on those rows are fitted once and kept with their plan.
 
     Attributes
     ----------
     context : FitContext
         Engine, randomness, progress and record.
     structure_learner : StructureLearner or None
-        Learns a structure again where rows are held out; None where it was given.
+        Relearns the structure when rows are held out; None if the structure is given.
     signs : mapping of int to ndarray of int8, shape (n_classes,)
         By feature, the classes that rise (1) or fall (-1) along it.
     limits : Limits or None
-        What experts require of the structure and forbid.
+        Arcs that experts require or forbid.
     prior : PriorCounts or None
-        What experts know of tables, for learners from counts.
+        Expert knowledge about tables, for learners from counts.
     joint_tables : JointTables or None
-        Tables that were learned together with the structure.
+        Tables learned together with the structure.
     rows : Rows or None
         The training rows, with the features' own codes.
     groups : tuple of Groups, or None
-        Groups of each feature's values by which it is read as a parent; counts that a
-        structure learner is given are of these groups. None where parents are read value
+        Groups of each feature's values, used when it is a parent; the counts given to a
+        structure learner are of these groups. None if parents are used value
         by value.
     numbers : tuple of (ndarray or None), or empty
         What each feature's ordered codes stand for, up to a factor; None where they're no numbers.
     intervals : bool
-        Whether learners from counts say how sure their tables are, too.
+        Whether learners from counts also estimate the uncertainty of their tables.
     """
 
     context: FitContext = field(default_factory=FitContext)
@@ -73,7 +73,7 @@ class FitPlan:
     intervals: bool = True
 
     def inner(self) -> FitPlan:
-        """Return the plan of a part of the work that reports on its own, and silently."""
+        """Return the plan of a nested part of the work, which has its own, silent context."""
         return replace(self, context=self.context.inner())
 
     def for_rows(self, counts: Counts) -> FitPlan:
@@ -84,21 +84,21 @@ class FitPlan:
 
     @cached_property
     def grouped_counts(self) -> Counts:
-        """The counts of the groups of the plan's rows."""
+        """The grouped counts of the plan's rows."""
         assert self.rows is not None
         assert self.groups is not None
         return Counts(group_rows(self.rows, self.groups), self.context)
 
     @cached_property
     def residuals(self) -> Residuals:
-        """What an additive model of the plan's rows leaves unsaid, at the features' own values."""
+        """Residuals of an additive model of the plan's rows, at the features' own values."""
         from tanager.loglinear.residuals import find_residuals
 
         assert self.rows is not None
         return find_residuals(self.rows, self.context)
 
     def residuals_of(self, counts: Counts, max_rows: int) -> Residuals:
-        """Return residuals of at most so many of the rows that a learner was given counts of."""
+        """Return residuals of at most `max_rows` of the rows behind a learner's counts."""
         from tanager.loglinear.residuals import find_residuals
 
         if self.groups is None:
@@ -127,8 +127,8 @@ class StructureLearner(Estimator, ABC):
             Statistics of the training rows, gathered on demand; `counts.rows`
             are the rows themselves.
         plan : FitPlan
-            What the fit is asked for. `plan.context` has the engine, randomness and
-            progress; write what is worth knowing into
+            Settings of the fit. `plan.context` has the engine, randomness and
+            progress; record diagnostics in
             ``plan.context.record("structure")``.
         """
 
@@ -142,4 +142,4 @@ class JointLearner(StructureLearner):
 
     @abstractmethod
     def learn_jointly(self, counts: Counts, plan: FitPlan) -> tuple[Structure, JointTables]:
-        """Learn the structure and its tables, which go to the parameters by their plan."""
+        """Learn the structure and its tables, which its plan passes to the parameter learner."""

@@ -11,10 +11,10 @@ one with all. One walk down a trie per row and feature therefore scores all
     level k   x, p1, ..., pk     N(x, p1, ..., pk, y)
 
 Only combinations that occur have a node (a *cell*), and every training row
-finds its own. Where a parent has gaps, unknown is one more value to branch on,
+finds its own. Where a parent has missing values, "unknown" is an extra branch,
 so that the levels above count those rows too; a row goes no further down than
-its first unknown parent. Tries of many features may not fit into memory together: they
-are built for some features at a time, and what a row's posterior is after
+its first unknown parent. The tries of many features may not fit in memory together,
+so they are built for some features at a time, and each row's posterior after
 these features is kept for the next ones.
 """
 
@@ -35,13 +35,13 @@ from tanager.counts import ContextTree
 from tanager.engines.keeping import Store
 from tanager.numerics import Floats, Ints
 
-States = dict[int, Any]  # by the index of the first of some rows: where their `State` is kept
+States = dict[int, Any]  # where each chunk's `State` is kept, by the index of its first row
 SCORES = ("rmse", "rmse-class-averaged", "zero-one", "log-loss")  # in the kernels' order
 SMOOTHING = 1.0  # m of the m-estimate
-# Weight of the shorter context's estimate by kind of smoothing; 0 is the plain m-estimate.
+# Weight of the shorter context's estimate by smoothing method; 0 is the plain m-estimate.
 STRENGTH = {"back-off": 30.0, "m-estimate": 0.0}
-ROW_NUMBERS = 1 << 22  # odds or posteriors of the rows that are scored at a time: 32 MiB
-WORST = (1.0, 1.0, 1.0, 1024.0)  # a bound on one row's loss, by score
+ROW_NUMBERS = 1 << 22  # odds or posteriors in a batch of rows: 32 MiB
+WORST = (1.0, 1.0, 1.0, 1024.0)  # upper bound on one row's loss, by score
 _JOINED = ("value", "odds", "joint", "context_count")
 
 
@@ -58,14 +58,14 @@ class State(NamedTuple):
 
 @dataclass(frozen=True)
 class LeaveOneOutTask:
-    """What is scored, and how."""
+    """The models to score, and how."""
 
     domain: Domain
     class_counts: Floats  # (n_classes,)
-    max_k: int  # numbers of parents 0 .. max_k are scored.
+    max_k: int  # score 0 .. max_k parents
     score: str
     smoothing: str
-    # whether two classes, complete rows and weights of one allow odds in place of posteriors
+    # whether odds can replace posteriors: two classes, complete rows, unit weights
     binary: bool
 
     @property
@@ -75,7 +75,7 @@ class LeaveOneOutTask:
 
     @property
     def scale(self) -> float:
-        """How many units of the integer losses are one, so that all rows fit 62 bits."""
+        """How many integer units make a loss of one, so that the sum over all rows fits 62 bits."""
         total = max(float(self.class_counts.sum()), 1.0)
         return float(2.0 ** np.floor(62 - np.log2(total * WORST[SCORES.index(self.score)])))
 
@@ -92,22 +92,22 @@ class LeaveOneOutTask:
 
 
 class Tries(NamedTuple):
-    """Tries of some features end to end, level by level, and what is known of their cells."""
+    """Tries of some features end to end, level by level, with statistics of their cells."""
 
     # (n_features + 1,); levels of feature f are ``level_start[f]:level_start[f+1]``
     level_start: Ints
-    # (n_levels,); the row of the codes that a level branches on: the feature, then its parents
+    # (n_levels,); the row of the codes a level branches on: the feature, then its parents
     member: Ints
     cell_start: Ints  # (n_levels,); number of a level's first cell
-    width: Ints  # (n_levels,); where every cell above has a child for each value: how many, else 0
+    width: Ints  # (n_levels,); children per cell above if each has all values, else 0
     # children of cell c are cells ``child[c]:child[c+1]``, sorted by value
     child: NDArray[np.int32]
     value: NDArray[np.uint16]  # the code that leads to a cell
-    # (n_cells, 2); where odds will do: the factor of the odds against a row's own class y, the row
+    # (n_cells, 2); with odds: the factor of the odds against a row's own class y, with the row
     # itself left out
     odds: Floats
     joint: Floats  # (n_cells, n_classes); otherwise: N(x, y, parents)
-    context: NDArray[np.int32]  # the row of `context_count` that belongs to a cell
+    context: NDArray[np.int32]  # a cell's row in `context_count`
     context_count: Floats  # (n_contexts, n_classes); N(y, parents)
 
     @classmethod
@@ -120,7 +120,7 @@ class Tries(NamedTuple):
     ) -> Tries:
         """Build the tries of families, in order of selection, from their trees.
 
-        `check` is told the bytes of a feature's, and the number of classes, before they are made.
+        `check` gets the bytes of a feature's trie, and the number of classes, before it is built.
         """
         level_start, member = [0], list[int]()
         levels: list[_ParentLevel] = []
@@ -157,27 +157,27 @@ class Tries(NamedTuple):
 
 @dataclass
 class LeaveOneOut:
-    """A pass that adds up the leave-one-out losses of some features, after earlier ones.
+    """A pass that sums the leave-one-out losses of some features, given earlier ones.
 
     The result is the sums of losses, in whole units, shape (max_k + 1,
     n_features), and every chunk's odds or posteriors after these features.
 
-    The loss of a row is rounded to an integer number of units so small that all
-    rows together fit 62 bits; sums of integers depend neither on the order of
+    The loss of a row is rounded to an integer number of units so small that the sum
+    over all rows fits in 62 bits; integer sums depend neither on the order of
     the rows nor on the chunking.
     """
 
     task: LeaveOneOutTask
     tries: Tries
     before: States | None = None  # the chunks' odds or posteriors after the earlier features
-    store: Store | None = None  # where those after these features are kept; None: nobody wants them
+    store: Store | None = None  # for those after these features; None: not needed
     n_features: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.n_features = self.tries.level_start.shape[0] - 1
 
     def __getstate__(self) -> dict[str, Any]:
-        # A store is of one process. In another the states stay in memory, with the result.
+        # A store belongs to one process. In another the states stay in memory, with the result.
         return {**self.__dict__, "store": self.store is not None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -188,7 +188,7 @@ class LeaveOneOut:
         return np.zeros((self.task.max_k + 1, self.n_features), np.int64), {}
 
     def update(self, state: tuple[Ints, States], chunk: Chunk) -> tuple[Ints, States]:
-        """Add the losses of a chunk's rows, as many at a time as many classes allow."""
+        """Add the losses of a chunk's rows, in batches that get smaller with more classes."""
         step = max(1, ROW_NUMBERS // ((self.task.max_k + 1) * self.task.domain.n_classes))
         if step >= chunk.n_rows:
             return self._add(state, chunk)
@@ -201,17 +201,17 @@ class LeaveOneOut:
         return state
 
     def _add(self, state: tuple[Ints, States], chunk: Chunk) -> tuple[Ints, States]:
-        """Add the losses of a few rows."""
+        """Add the losses of one batch of rows."""
         task, tries = self.task, self.tries
         weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
-        # An integer weight stands for repeated rows, of which one is left out.
+        # An integer weight means repeated rows, one of which is left out.
         shares = np.where((weights == np.floor(weights)) & (weights > 0), 1.0, weights)
         kept = None if self.before is None else self.before[chunk.start]
         in_place = kept is not None and kept.in_memory
         if kept is None:
             rows = task.start(chunk, shares)
         else:
-            # What is in memory is changed in place: no engine runs a pass of this process twice.
+            # States in memory are changed in place: no engine runs a pass of this process twice.
             rows = next(kept.chunks()).rows
             rows = rows if in_place else rows.copy()
         trie, score = tries[:6], SCORES.index(task.score)
@@ -251,14 +251,14 @@ class LeaveOneOut:
 
 
 def _join(parts: list[Any]) -> Any:
-    """Return arrays end to end, and let go of the parts: large ones are not held twice for long."""
+    """Concatenate arrays and release the parts, so large ones aren't held twice for long."""
     joined = np.concatenate(parts)
     parts.clear()
     return joined
 
 
 def mean_losses(task: LeaveOneOutTask, sums: Ints) -> Floats:
-    """Turn sums of losses into means, or their roots for the squared losses."""
+    """Turn sums of losses into means, or root means for the squared losses."""
     mean = sums / task.scale / max(float(task.class_counts.sum()), 1e-300)
     return np.sqrt(mean) if SCORES.index(task.score) < 2 else mean
 
@@ -303,7 +303,7 @@ def _levels(
             yield made._replace(child=np.searchsorted(above, np.arange(len(made.value) + 1)))
         n_contexts = int(context_id.max(initial=0)) + 1
         n_numbers += (keys.shape[0] + n_contexts) * n_classes
-        check(16 * n_numbers)  # of float64, once more while they are joined
+        check(16 * n_numbers)  # float64, twice during concatenation
         joint = np.zeros((keys.shape[0], n_classes))
         joint[cell_id, node_class[node]] = level.cell_count
         counts = np.zeros((n_contexts, n_classes))
@@ -328,7 +328,7 @@ def _levels(
 
 
 def _marginals(tree: ContextTree, n_classes: int) -> tuple[Floats, Floats]:
-    """Return what a class without rows falls back on: from all rows, and from all but the own."""
+    """Return the back-off for a class without rows: from all rows, and leaving one out."""
     root = np.zeros(tree.arity)
     level = tree.levels[0]
     root[level.cell_value] = level.cell_count
@@ -346,7 +346,7 @@ def _blend(
     arity: int,
     strength: float,
 ) -> tuple[Floats, Floats]:
-    """Move the estimates, from all rows and without the own row, one level down."""
+    """Move the estimates, from all rows and leaving one out, one level down."""
     seen, own = (one[above] for one in estimates)
     count, context = level.joint, level.context_count[level.context]
     less = np.maximum(context - 1.0, 0.0)
@@ -361,15 +361,15 @@ def _blend(
 
 
 def _number(keys: Ints, n_possible: int | None = None) -> tuple[Ints, Ints]:
-    """Return the rank of each key among the distinct ones, and the distinct ones, sorted.
+    """Return the rank of each key among the distinct keys, and the distinct keys, sorted.
 
-    Where at least half of the keys that are possible occur, all are numbered.
+    If at least half of the possible keys occur, all are numbered.
     """
     size = int(keys.max(initial=-1)) + 1
     if size > max(16 * keys.shape[0], 1 << 20):
         distinct, ranks = np.unique(keys, return_inverse=True)
         return ranks, distinct
-    # Marking them costs a fraction of sorting where they lie close together.
+    # Marking dense keys costs a fraction of sorting them.
     present = np.zeros(size, np.bool_)
     present[keys] = True
     if n_possible is not None and 2 * np.count_nonzero(present) >= n_possible:

@@ -25,57 +25,57 @@ from tanager.structure.structure import Structure
 Parents = tuple[int, ...]
 
 _FOLD_STREAM, _ORDER_STREAM = 0x0F01D, 0x0DE4  # keys of the random streams
-# Candidates are scored in up to so many tasks of at least so many; within a task
-# each is pruned by the best before it.
+# Candidates are scored in up to this many tasks, with at least this many per task; within
+# a task each is pruned by the best before it.
 _TASKS, _LEAST_BLOCK = 8, 8
 
 
 @dataclass(eq=False, repr=False)
 class OrderBased(StructureLearner):
-    r"""Parents chosen by the classification rate, along an order of the features.
+    r"""Parents chosen by classification rate, along an order of the features.
 
     A discriminative structure for a generative model: it still handles missing
-    features exactly, but its edges are those that tell the classes apart.
-    Choose it where accuracy matters and naive Bayes or TAN leave something to
-    gain; `Greedy` searches all edges at once and costs a few times more.
+    features exactly, but its edges are those that separate the classes.
+    Choose it where accuracy matters and naive Bayes or TAN leave room for
+    improvement; `Greedy` searches all edges at once and costs a few times more.
 
     Parameters
     ----------
     order : {"cmi", "cmisp", "random"} or sequence
-        ``"cmi"``: each next feature tells most about the class given all
+        ``"cmi"``: each feature is the most informative about the class given all
         earlier ones; ``"cmisp"``: given the best single earlier one;
-        ``"random"``; or all features by name or index, in the order wanted.
+        ``"random"``; or all features by name or index, in the desired order.
     score : {"cr", "cl"}
-        Classification rate, or conditional log-likelihood, on the training rows.
+        Classification rate or conditional log-likelihood on the training rows.
     max_parents : int
-        1 gives trees, k gives k-trees: the parents of a feature are joined by
-        edges among themselves, so that missing features can be summed out in
+        1 gives trees, k gives k-trees: the parents of a feature are connected
+        to each other, so that missing features can be summed out in
         :math:`O(v^{k+1})`.
     n_orders : int
-        With ``order="random"``: how many orders to try. The structure with the
+        Number of orders to try with ``order="random"``. The structure with the
         best score on the training rows is kept; ``info_["structure"]["orders"]``
         has all of them.
     candidates : int or None
-        Consider as parents only the earlier features with the highest
-        :math:`I(X_i; X_j \mid C)`, so many; None considers all.
+        Consider only this many earlier features as parents, those with the highest
+        :math:`I(X_i; X_j \mid C)`; None considers all.
     max_conditioning : int or None
-        With ``order="cmi"``: condition on at most so many features; None stops
-        when patterns of them leave fewer than five rows a class on average.
+        With ``order="cmi"``: the most features to condition on; None stops
+        when their patterns leave fewer than five rows per class on average.
     n_folds : int or None
-        Score every row by tables from the other folds, so that parents are
-        added only where they help unseen rows. None: not for trees, five folds
-        for k-trees, which overfit without it. 0: never.
+        Score every row with tables from the other folds, so that parents are
+        added only if they help on unseen rows. None: no folds for trees, five
+        for k-trees, which overfit without them. 0: never.
     epsilon : float
         Replaces zero frequencies while scoring.
 
     Notes
     -----
-    Starting from naive Bayes over all features, each feature in its turn takes
+    Starting from naive Bayes over all features, each feature in turn takes
     the clique of up to k earlier features that raises the score most, or none
-    where nothing raises it. The log-joint of the current model is kept, so a
-    candidate costs one look-up a row; see `RunningJoint`. Tables of single
-    parents are kept from order to order, up to 512 MiB. Of equal candidates
-    the smaller, then the one whose members come first, wins. All rows are held
+    if nothing does. The log-joint of the current model is kept, so a
+    candidate costs one look-up per row; see `RunningJoint`. Tables of single
+    parents are kept between orders, up to 512 MiB. Ties go to the smaller
+    clique, then to the one whose members come first. All rows are held
     in memory. Order ``"cmi"`` takes :math:`O(N n)` per conditioning feature,
     the search :math:`O(N n^2)` for a tree and :math:`O(N n^2 2^k)` for a k-tree.
 
@@ -133,7 +133,7 @@ class OrderBased(StructureLearner):
             parents = search.run(order)
             results.append(_Result(order, parents, joint.mean_score, search.n_scored))
         context.progress.finish()
-        best = max(results, key=lambda result: result.score)  # the first of equals
+        best = max(results, key=lambda result: result.score)  # ties go to the first
         context.record("structure").update(_report(counts.domain, results, best))
         return Structure.from_parents(counts.domain.names, best.parents)
 
@@ -147,7 +147,7 @@ class OrderBased(StructureLearner):
         self._allow("n_orders", self.n_orders == 1 or random, "1, and more with order='random'")
 
     def _folds(self, rows: Chunk, context: FitContext) -> Ints | None:
-        """Deal the rows of each class to the folds in random order."""
+        """Assign the rows of each class to folds at random."""
         wanted = (5 if self.max_parents > 1 else 0) if self.n_folds is None else self.n_folds
         n_folds = min(int(wanted), rows.n_rows)
         if n_folds < 2:
@@ -159,7 +159,7 @@ class OrderBased(StructureLearner):
         return folds
 
     def _nearest(self, counts: Counts, folds: Ints | None) -> Floats | None:
-        """Return what ranks candidates; the pass for it also counts every edge's table."""
+        """Return the ranking of candidates; the pass for it also counts every edge's table."""
         if self.candidates is None and folds is not None:
             return None
         return counts.cmi()
@@ -185,7 +185,7 @@ class OrderBased(StructureLearner):
 class _Bounds(NamedTuple):
     max_parents: int
     n_candidates: int | None
-    nearness: Floats | None  # I(X_i; X_j | C), where candidates are restricted
+    nearness: Floats | None  # I(X_i; X_j | C), if candidates are restricted
     limits: Limits
 
 
@@ -221,7 +221,7 @@ class _Search:
         return self._parents
 
     def _near(self, child: int, earlier: Ints) -> list[int]:
-        """Return the earlier features that may become parents, in their order."""
+        """Return the earlier features that may become parents, in order."""
         most, nearness = self._bounds.n_candidates, self._bounds.nearness
         earlier = earlier[self._bounds.limits.allowed[child, earlier]]
         if most is None or nearness is None or earlier.shape[0] <= most:
@@ -230,14 +230,14 @@ class _Search:
         return [int(p) for p in earlier[np.sort(best)]]
 
     def _choose(self, child: int, earlier: list[int]) -> Parents:
-        """Return the clique that raises the score most; empty where none does."""
+        """Return the clique that raises the score most; empty if none does."""
         required = self._bounds.limits.required[child]
         most = min(self._bounds.max_parents, int(self._bounds.limits.most[child]))
         if required:
             return self._extend(child, required, earlier, most)
         singles: list[Parents] = [(p,) for p in earlier] if most else []
         several = most > 1
-        # Gains of single parents rank the members of larger cliques, so then
+        # Gains of single parents rank the members of larger cliques, so in that case
         # none of them is cut short.
         gains = self._score(child, singles, -np.inf if several else 0.0)
         best, parents = _best(0.0, (), gains, singles)
@@ -249,7 +249,7 @@ class _Search:
         return parents
 
     def _extend(self, child: int, required: Parents, earlier: list[int], most: int) -> Parents:
-        """Return the required parents, with the others that raise the score most."""
+        """Return the required parents plus the others that raise the score most."""
         joined = set.intersection(*(self._adjacent[p] for p in required))
         others = [p for p in earlier if p in joined and p not in required]
         room = most - len(required)
@@ -262,8 +262,8 @@ class _Search:
     def _cliques(self, ranked: list[int], most: int) -> Iterator[Parents]:
         """Iterate over the cliques of 2 to `most` features, smaller ones first.
 
-        Members stand by rank: the strongest parent is the last to be dropped
-        where a context was never seen.
+        Members are sorted by rank: the strongest parent is the last to be dropped
+        when a context was never seen.
         """
         layer: list[tuple[Parents, list[int]]] = [((), ranked)]
         for size in range(1, most + 1):
@@ -277,7 +277,7 @@ class _Search:
                 yield from (clique for clique, _ in layer)
 
     def _score(self, child: int, families: list[Parents], floor: float) -> list[float]:
-        """Return the families' gains; those that cannot win may be bounds instead."""
+        """Return the families' gains; bounds for those that can't win."""
         size = max(_LEAST_BLOCK, -(-len(families) // _TASKS))
         self.n_scored += len(families)
         blocks = [families[start : start + size] for start in range(0, len(families), size)]
@@ -289,7 +289,7 @@ class _Search:
 def _score_block(
     joint: RunningJoint, child: int, floor: float, families: list[Parents]
 ) -> list[float]:
-    """Return the gains of some families; those that cannot win may be bounds instead."""
+    """Return the gains of some families; bounds for those that can't win."""
     if all(len(parents) == 1 for parents in families):
         alone = [parents[0] for parents in families]
         return joint.single_gains(child, alone, floor, prune=bool(np.isfinite(floor))).tolist()
@@ -304,7 +304,7 @@ def _score_block(
 def _best(
     floor: float, none: Parents, gains: list[float], families: list[Parents]
 ) -> tuple[float, Parents]:
-    """Return the first family of the greatest gain above `floor`, else `none`."""
+    """Return the first family with the greatest gain above `floor`, else `none`."""
     best, chosen = floor, none
     for gain, parents in zip(gains, families, strict=True):
         if gain > best:
@@ -313,7 +313,7 @@ def _best(
 
 
 def _given_order(order: Sequence[str] | Sequence[int], domain: Domain) -> Ints:
-    """Return a given order as indices."""
+    """Return a user-given order as indices."""
     index: dict[Any, int] = {name: i for i, name in enumerate(domain.names)}
     found = [index.get(f, -1) if isinstance(f, str) else int(f) for f in order]
     if sorted(found) != list(range(domain.n_features)):
@@ -325,7 +325,7 @@ def _given_order(order: Sequence[str] | Sequence[int], domain: Domain) -> Ints:
 
 
 def _report(domain: Domain, results: list[_Result], best: _Result) -> dict[str, Any]:
-    """Return what is worth knowing about the search."""
+    """Return the search's diagnostics."""
     scores = np.array([result.score for result in results])
     report: dict[str, Any] = {
         "order": [domain.names[i] for i in best.order],

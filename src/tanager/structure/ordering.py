@@ -1,4 +1,4 @@
-r"""Orders of features by what they add about the class."""
+r"""Feature orders by the information each feature adds about the class."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from tanager.engines import FitContext
 from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
 
-ROWS_PER_CELL = 5  # rows that a pattern of earlier features should have in each class
+ROWS_PER_CELL = 5  # minimum average rows per class and pattern of earlier features
 
 
 class _Patterns:
-    """Rows grouped by their pattern over some features; at first all in one group."""
+    """Rows grouped by their pattern over some features; initially one group."""
 
     def __init__(self, domain: Domain, rows: Chunk) -> None:
         self.domain = domain
         self._codes = rows.codes
         self._labels = rows.labels
         self._weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
-        self.n_rows = float(self._weights.sum())  # a weight of 2 is two rows
+        self.n_rows = float(self._weights.sum())  # a weight of 2 counts as two rows
         self._pattern = np.zeros(rows.n_rows, np.int64)
         self._group()
 
     def refine(self, feature: int, most: float = np.inf) -> bool:
-        """Let the patterns range over one more feature, unless they become more than `most`."""
+        """Split the patterns by one more feature, unless that gives more than `most`."""
         key = self._pattern * (int(self.domain.arities[feature]) + 1) + self._codes[feature]
         seen, pattern = np.unique(key, return_inverse=True)
         if seen.shape[0] > most:
@@ -49,7 +49,7 @@ class _Patterns:
         return np.bincount(key, self._weights).astype(np.float64)
 
     def information(self, feature: int) -> float:
-        """Return I(C; X | pattern) in nats, "unknown" being one more value of X."""
+        """Return I(C; X | pattern) in nats, with "unknown" as an extra value of X."""
         width, n_classes = int(self.domain.arities[feature]) + 1, self.domain.n_classes
         terms = np.zeros(2)
         rows = (self._codes[feature], self._labels, self._weights, self._rows)
@@ -69,8 +69,8 @@ def order_by_class_information(
 ) -> Ints:
     r"""Order features greedily by :math:`I(C; X \mid \text{all earlier})`; ties by column.
 
-    `max_conditioning` bounds on how many of the first features to condition; None stops before the
-    patterns leave fewer than five rows to each pattern and class. Equation 5 by joint entropies of
+    `max_conditioning` is the most features to condition on; None stops before the
+    patterns leave fewer than five rows per pattern and class. Equation 5 by joint entropies of
     the patterns that occur: :math:`I(C; A \mid B) = H(C, B) - H(B) - H(C, A, B) + H(A, B)`.
     """
     patterns = _Patterns(domain, rows)

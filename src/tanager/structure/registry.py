@@ -32,7 +32,7 @@ STRUCTURES: Registry[StructureLearner] = Registry(
 
 
 def resolve_structure(structure: Any) -> StructureLearner:
-    """Return the learner itself, or the one that a text names.
+    """Return the learner itself, or look it up by name.
 
     >>> resolve_structure("kdb")
     KDB()

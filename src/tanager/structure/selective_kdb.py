@@ -26,47 +26,47 @@ from tanager.structure.leave_one_out import (
 )
 from tanager.structure.structure import Structure
 
-GROUP_BYTES = 1 << 27  # of the tries that are built together, were no two rows alike
+GROUP_BYTES = 1 << 27  # tries built together, assuming all rows are distinct
 
 
 @dataclass(eq=False, repr=False)
 class SelectiveKDB(StructureLearner):
-    r"""kDB whose number of parents and of features are chosen by leave-one-out.
+    r"""kDB with the number of parents and the features chosen by leave-one-out.
 
     Features are ranked by :math:`I(X; Y)`, and each one's parents by
     :math:`I(X_i; X_j \mid Y)`, as in `KDB`. The
     leave-one-out loss of all :math:`(k+1)\,n` prefixes of that model is then
-    added up over the rows, and the best is kept. It needs no choice of k, and
-    drops features that do not pay.
+    summed over the rows, and the best prefix is kept. There's no k to choose, and
+    features that don't help are dropped.
 
     Parameters
     ----------
     max_k : int, default=5
-        Greatest number of parent features considered.
+        Maximum number of parent features considered.
     score : {'rmse', 'rmse-class-averaged', 'zero-one', 'log-loss'}
-        The loss to make small: the root of the mean squared error of the true
+        The loss to minimise: the root mean squared error of the true
         class's probability, the same over all classes, the error rate, or the
         negative log-probability of the true class.
     smoothing : {'m-estimate', 'back-off'}
         How the probabilities in those losses are estimated. 'm-estimate': m = 1, and
-        a context that was never seen answers as the next shorter one, as in the
-        original. 'back-off': each context leans on the next shorter one with the
-        weight of 30 rows, which stands in for HDP tables, under which more parents
-        pay.
+        an unseen context uses the next shorter one, as in the
+        original. 'back-off': each context is shrunk towards the next shorter one with
+        the weight of 30 rows, an approximation of HDP tables, with which more parents
+        pay off.
     adjusted : bool, default=False
-        Rank features and parents by information less what chance alone gives, as in
+        Rank features and parents by information minus that expected by chance, as in
         `KDB`. By default by the plug-in estimate, as in the papers.
 
     Notes
     -----
     Three passes: pairs of features, families with `max_k` parents, the losses.
-    The row that is left out leaves its own class count and its own cells; a
-    context that this empties backs off to the next shorter one. Ties prefer
+    The row left out is removed from its class count and its own cells; a
+    context that becomes empty backs off to the next shorter one. Ties prefer
     fewer parents, then fewer features.
-    A row with integer weight w counts as w equal rows of which one is left
-    out; any other weight leaves out with its row. A row in which a feature is
-    unknown says nothing about that feature; one in which a parent is unknown
-    uses the parents that rank above it, whatever `max_k`.
+    A row with integer weight w counts as w equal rows, one of which is left
+    out; with any other weight the whole row is left out. A row where a feature is
+    unknown doesn't contribute to that feature; one where a parent is unknown
+    uses the higher-ranked parents, whatever `max_k`.
 
     ``info_["structure"]`` has `surface` (the loss, shape (max_k + 1, n)), `k`,
     `n_features`, `score` and `order` (the features' names by rank).
@@ -96,7 +96,7 @@ class SelectiveKDB(StructureLearner):
     adjusted: bool = False
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
-        """Learn the parents of every feature, then how many of both to keep."""
+        """Learn every feature's parents, then how many parents and features to keep."""
         context = plan.context
         self._check()
         n_features = counts.domain.n_features
@@ -111,7 +111,7 @@ class SelectiveKDB(StructureLearner):
         full = Structure.from_parents(counts.domain.names, ranked)
         families = [(int(f), full.parent_indices[f]) for f in order]
         surface = self._score(families, full.max_parents, counts, context)
-        # The first of equal minima in row-major order: fewer parents, then fewer features.
+        # The first minimum in row-major order: fewer parents, then fewer features.
         k, last = np.unravel_index(int(np.argmin(_possible(surface, limits, order))), surface.shape)
         record = context.record("structure")
         record["order"] = [counts.domain.names[i] for i in order]
@@ -136,7 +136,7 @@ class SelectiveKDB(StructureLearner):
             trees = build_trees(
                 rows, group, context, most_cells(len(families)), domain.arities + gaps
             )
-            # What is in memory after the first group stays there; the rest goes to a new file.
+            # States in memory after the first group stay there; the rest goes to a new file.
             store = Store(0 if at else context.work_limit) if at + 1 < len(groups) else None
             tries = Tries.build(task, group, trees, context.check_tables)
             losses = LeaveOneOut(task, tries, states, store)
@@ -155,7 +155,7 @@ class SelectiveKDB(StructureLearner):
 def _groups(
     task: LeaveOneOutTask, families: list[Family], n_rows: int, limit: int
 ) -> Iterator[list[Family]]:
-    """Split families, in order, so that the tries of a group stay within a limit in bytes or so."""
+    """Split families, in order, so that the tries of a group take about `limit` bytes at most."""
     group: list[Family] = []
     total = 0
     for feature, parents in families:
@@ -173,7 +173,7 @@ def _groups(
 
 
 def _possible(surface: Floats, limits: Limits, order: Ints) -> Floats:
-    """Return the losses, infinite where a required arc would be cut off."""
+    """Return the losses, infinite where a required arc would be cut."""
     ends = [place for place, feature in enumerate(order) if limits.required[feature]]
     losses = surface.copy()
     losses[: limits.n_required] = np.inf

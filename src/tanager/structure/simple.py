@@ -13,13 +13,13 @@ from tanager.structure.arborescence import maximum_branching
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
-STREAM = 0x7EEE  # names the random stream among those of a fit
+STREAM = 0x7EEE  # key of the random stream
 
 
 class Naive(StructureLearner):
     """Naive Bayes: every feature has the class as its only parent.
 
-    Choose it for very few rows, or as the plainest baseline. Needs no pass.
+    Choose it for very few rows, or as the simplest baseline. Needs no pass.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Naive(StructureLearner):
     """
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
-        """Return the structure without an edge between features."""
+        """Return the structure without edges between features."""
         if plan.limits is not None:
             plan.limits.check_learner(0, "Naive")
         names = counts.domain.names
@@ -40,8 +40,8 @@ class Naive(StructureLearner):
 class RandomTree(StructureLearner):
     """A random order of the features, and for each a parent drawn from the earlier ones.
 
-    Choose it to see what a learned tree is worth: with trained tables even a
-    random one is far ahead of naive Bayes. Needs no pass.
+    Choose it to measure what a learned tree is worth: with trained tables even a
+    random one far outperforms naive Bayes. Needs no pass.
 
     References
     ----------
@@ -73,14 +73,14 @@ class RandomTree(StructureLearner):
 
 @dataclass(eq=False, repr=False)
 class Fixed(StructureLearner):
-    """A structure that is given, not learned.
+    """A given structure.
 
     Parameters
     ----------
     parents : mapping of str to sequence of str
         Each feature's parents, in back-off order (the last is dropped first
-        where a context was never seen). A feature not named has the class
-        alone; the class is always a parent and is not listed.
+        when a context was never seen). A feature not listed has only the class as
+        its parent; the class is always a parent and isn't listed.
 
     Examples
     --------

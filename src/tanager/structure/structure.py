@@ -13,7 +13,7 @@ from tanager.codes import Domain
 from tanager.errors import ConfigurationError, listed, nearest
 from tanager.escaping import visible
 
-SHOWN_FEATURES = 40  # lines of a structure that is printed
+SHOWN_FEATURES = 40  # features printed
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,8 @@ class Structure:
     selected : tuple of int
         The features kept, as indices into `names`. Parents are among them.
     parent_indices : tuple of tuple of int
-        For each selected feature its parents, in back-off order: the last is
-        the first to be dropped where a context was never seen.
+        Each selected feature's parents, in back-off order: the last is
+        the first to be dropped when a context was never seen.
 
     Examples
     --------
@@ -57,18 +57,18 @@ class Structure:
         return Structure(self.names, self.selected, shorter)
 
     def restricted(self, allowed: Callable[[int, tuple[int, ...]], bool]) -> Structure:
-        """Return the structure without the last parents of a feature until they are allowed.
+        """Return the structure with trailing parents dropped until each family is allowed.
 
         Parameters
         ----------
         allowed : callable
-            Whether a feature may have these parents, all by their indices; no
-            parents are always allowed.
+            Whether a feature may have these parents, all given as indices; having no
+            parents is always allowed.
 
         Notes
         -----
-        A moral structure stays so: where a parent lost another parent, the two
-        are no longer joined, and the feature keeps the earlier of them.
+        A moral structure stays moral: if a parent loses another parent, the two
+        are no longer connected, and the feature keeps the earlier of them.
 
         >>> chain = Structure.from_parents("abc", [(), (0,), (0, 1)])
         >>> chain.restricted(lambda feature, parents: feature != 1).parent_indices
@@ -87,7 +87,7 @@ class Structure:
         return Structure(self.names, self.selected, shorter)
 
     def without(self, features: Collection[int]) -> Structure:
-        """Return the structure without some features, by their indices; a moral one stays so.
+        """Return the structure without some features, given as indices; a moral one stays moral.
 
         >>> chain = Structure.from_parents("abc", [(), (0,), (0, 1)])
         >>> chain.without([1]).parent_indices
@@ -105,7 +105,7 @@ class Structure:
         return smaller.shortened(1) if self.is_moral() and not smaller.is_moral() else smaller
 
     def within(self, domain: Domain, limit: int) -> Structure:
-        """Return the structure without the last parents of tables of more than `limit` numbers."""
+        """Return the structure with trailing parents dropped from tables larger than `limit`."""
 
         def fits(feature: int, parents: tuple[int, ...]) -> bool:
             size = prod(int(domain.arities[i]) for i in (feature, *parents))
@@ -114,9 +114,9 @@ class Structure:
         return self.restricted(fits)
 
     def holders(self) -> list[int]:
-        """Return for each feature the position of the parent whose family holds all its parents.
+        """Return for each feature the position of the parent whose family has all its parents.
 
-        -1 where it has no parents, or no parent holds the others.
+        -1 if it has no parents, or no parent's family has the others.
         """
         families = dict(zip(self.selected, self.parent_indices, strict=True))
         position = {feature: at for at, feature in enumerate(self.selected)}
@@ -124,7 +124,7 @@ class Structure:
         return [-1 if holder is None else position[holder] for holder in found]
 
     def is_moral(self) -> bool:
-        """Return whether the parents of every feature are joined among themselves.
+        """Return whether the parents of every feature are connected to each other.
 
         >>> Structure.from_parents("abc", [(), (0,), (0, 1)]).is_moral()
         True
@@ -153,13 +153,13 @@ class Structure:
 
     @classmethod
     def from_parents(cls, names: Sequence[str], parents: Sequence[Sequence[int]]) -> Structure:
-        """Build the structure that keeps every feature, from each one's parents."""
+        """Build a structure that keeps every feature, given each one's parents."""
         ordered = tuple(tuple(int(p) for p in ps) for ps in parents)
         return cls(tuple(names), tuple(range(len(names))), ordered)
 
     @classmethod
     def from_tree(cls, names: Sequence[str], parents: Iterable[int]) -> Structure:
-        """Build the structure in which each feature has one parent, or none where that is -1."""
+        """Build a structure in which each feature has one parent, or none if that is -1."""
         return cls.from_parents(names, [() if p < 0 else (p,) for p in parents])
 
     @cached_property
@@ -178,7 +178,7 @@ class Structure:
         )
 
     def position(self, feature: str) -> int:
-        """Return the place of a feature among `features`.
+        """Return a feature's position among `features`.
 
         >>> Structure(("a", "b", "c"), (1, 2), ((), (1,))).position("c")
         1
@@ -204,7 +204,7 @@ class Structure:
         return tuple(tuple(place[p] for p in parents) for parents in self.parent_indices)
 
     def summary(self) -> str:
-        """Return its size in words: how many features it keeps, and how many edges it has."""
+        """Return a summary of its size: the number of features kept and of edges."""
         n_edges = sum(map(len, self.parent_indices))
         edges = "1 edge" if n_edges == 1 else f"{n_edges:,} edges"
         return f"{len(self.selected):,} of {len(self.names):,} features, {edges}"
@@ -227,13 +227,13 @@ class Structure:
 
     @property
     def max_parents(self) -> int:
-        """The largest number of parent features (the class not counted)."""
+        """The largest number of parent features, not counting the class."""
         return max((len(ps) for ps in self.parent_indices), default=0)
 
     def topological_order(self) -> tuple[int, ...]:
         """Return positions into `selected`, parents before children; an error if cyclic.
 
-        Features stand by generation (one more than that of their oldest parent
+        Features are sorted by generation (one more than that of their longest parent
         chain), within a generation as in `selected`. Linear in the edges.
         """
         return self._order
@@ -258,6 +258,6 @@ class Structure:
 
 
 def _holder(parents: tuple[int, ...], families: Mapping[int, tuple[int, ...]]) -> int | None:
-    """Return the first of the parents that has all the others for parents."""
+    """Return the first of the parents that has all the others as parents."""
     wanted = set(parents)
     return next((p for p in parents if wanted <= {p, *families[p]}), None)

@@ -16,44 +16,44 @@ from tanager.structure.kdb import feature_order
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
-TIE = 1e-11  # the most that all roots of a forest together are worth
+TIE = 1e-11  # upper bound on the total weight of all roots of a forest
 
 
 @dataclass(eq=False, repr=False)
 class TAN(StructureLearner):
-    r"""Tree-augmented naive Bayes: each feature has at most one parent beside the class.
+    r"""Tree-augmented naive Bayes: each feature has at most one parent in addition to the class.
 
     The tree is the maximum spanning tree on the conditional mutual information
-    :math:`I(X_i; X_j \mid Y)`: the tree of greatest likelihood. A fast, strong
-    default for up to a few thousand rows per class.
+    :math:`I(X_i; X_j \mid Y)`, which is the tree with the highest likelihood. A fast,
+    strong default for up to a few thousand rows per class.
 
     Parameters
     ----------
     score : {"cmi", "ear"}, default="cmi"
-        What an edge is worth: :math:`I(X_i; X_j \mid Y)`, or the explaining-away
-        residual :math:`I(X_i; X_j \mid Y) - I(X_i; X_j)`, which favours the
-        dependence that the class makes over that which is there anyway.
+        The weight of an edge: :math:`I(X_i; X_j \mid Y)`, or the explaining-away
+        residual :math:`I(X_i; X_j \mid Y) - I(X_i; X_j)`, which favours
+        dependence induced by the class over dependence that exists anyway.
     root : {"first", "information"}, default="first"
         Where the tree is rooted. The paper leaves it open, and published programs
-        take the first column. "information" takes the feature with the greatest
-        :math:`I(X; Y)`, so that column order decides nothing but exact ties. The
+        use the first column. "information" uses the feature with the greatest
+        :math:`I(X; Y)`, so that column order only breaks exact ties. The
         edges are the same up to ties; only their direction depends on the root, and
-        smoothed tables depend on that a little.
+        that affects smoothed tables slightly.
     adjusted : bool, default=False
-        Subtract from the information what chance alone gives (`adjusted_cmi`), and
-        leave out edges that do no better than chance: choose it where columns have
-        very many values, each of which would otherwise become everybody's parent. By
+        Subtract the information expected by chance (`adjusted_cmi`), and
+        leave out edges that do no better than chance: choose it for columns with
+        very many values, which would otherwise become every feature's parent. By
         default information is the plug-in estimate, as in the papers, and the tree
-        spans all features. Not for "ear".
+        spans all features. Not available for "ear".
 
     Notes
     -----
-    One pass over the rows; time :math:`O(N n^2)`, memory the counts of all
-    pairs, :math:`O(n^2 v^2 C)`; beyond the memory limit more passes, and the
-    information of all pairs in a temporary file. Information is rounded to ten decimals. Of
-    equal edges the one to the earlier column wins. With ``root="information"`` it's the one
-    to the feature that tells more about the class, then the earlier column (with
-    ``adjusted=True`` the name that comes first).
+    One pass over the rows; time :math:`O(N n^2)`, memory for the counts of all
+    pairs, :math:`O(n^2 v^2 C)`; beyond the memory limit, more passes, with the
+    information of all pairs in a temporary file. Information is rounded to ten decimals.
+    Ties go to the edge to the earlier column. With ``root="information"`` they go to the edge
+    to the feature with more information about the class, then to the earlier column (with
+    ``adjusted=True`` to the name that sorts first).
 
     References
     ----------
@@ -107,13 +107,13 @@ class TAN(StructureLearner):
         *,
         adjusted: bool,
     ) -> Ints:
-        """Return the heaviest forest under constraints, rooted as far as they allow as asked."""
+        """Return the heaviest forest under constraints, rooted as requested where they allow it."""
         limits.check_learner(1, "TAN")
         n = information.shape[0]
         order = np.arange(n)
         if self.root == "information":
             order = feature_order(counts, adjusted=adjusted)
-        # Information is rounded to ten decimals, so these only choose among equals.
+        # Information is rounded to ten decimals, so these only break ties.
         worth = (n - np.arange(n)) * (TIE / n**2)
         found = maximum_branching(information[np.ix_(order, order)], limits.take(order), worth)
         parents = np.full(n, -1, np.int64)
@@ -134,12 +134,12 @@ def _edge_weights(weights: Floats, parents: Ints) -> Floats:
 def maximum_spanning_tree(weights: Floats, order: Ints | None = None) -> Ints:
     """Return each node's parent in the maximum spanning tree of a symmetric matrix, -1 for none.
 
-    Prim's algorithm from the first node (of `order`); the first of equal weights wins.
+    Prim's algorithm from the first node (of `order`); ties go to the first.
     """
     n = weights.shape[0]
     order = np.arange(n) if order is None else order
     parents = np.full(n, -1, np.int64)
-    best = np.full(n, -np.inf)  # in this order, as `outside`
+    best = np.full(n, -np.inf)  # in the order of `outside`
     outside = np.ones(n, np.bool_)
     place = 0
     for _ in range(n - 1):

@@ -1,4 +1,4 @@
-"""Structure and tables learned together by gradient."""
+"""Structure and tables learned jointly by gradient descent."""
 
 from tanager.structure.differentiable.learner import Differentiable
 

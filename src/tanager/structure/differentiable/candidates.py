@@ -1,4 +1,4 @@
-"""The parents that each feature may choose from: which, and as training slots."""
+"""Each feature's candidate parents, and their training slots."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ IMAGE_ORDERS = ("A", "B", "C")
 
 @dataclass(frozen=True)
 class Request:
-    """What the learner was asked for; see `Differentiable`."""
+    """The learner's settings; see `Differentiable`."""
 
     candidates: Candidates
     k: int
@@ -36,7 +36,7 @@ class Request:
 def resolve_candidates(
     request: Request, names: Sequence[str], rng: np.random.Generator
 ) -> list[list[int]]:
-    """Return each feature's candidate parents; a smaller `k` gives a subset of a larger one's."""
+    """Return each feature's candidate parents; those for a smaller `k` are a subset."""
     limits = request.limits
     if isinstance(request.candidates, Mapping):
         given = _given(request.candidates, names, free=request.free)
@@ -83,7 +83,7 @@ def feature_order(
     shape: tuple[int, int] | None,
     rng: np.random.Generator,
 ) -> list[int]:
-    """Return the features in the order asked for; parents come before children."""
+    """Return the features in the requested order; parents come before children."""
     n = len(names)
     if isinstance(order, str):
         choice = ("C" if shape is not None else "random") if order == "auto" else order
@@ -142,7 +142,7 @@ def _diagonal(side: int) -> list[tuple[int, int]]:
 
 def _outwards(side: int) -> list[tuple[int, int]]:
     low = (side - 1) // 2
-    high = side // 2  # the ordered region is rows and columns low..high
+    high = side // 2  # the region ordered so far is rows and columns low..high
     pixels = [(row, column) for row in range(low, high + 1) for column in range(low, high + 1)]
     while low > 0:
         inner = range(low, high + 1)
@@ -154,7 +154,7 @@ def _outwards(side: int) -> list[tuple[int, int]]:
 
 
 def _nearest(feature: int, pool: list[int], width: int) -> list[int]:
-    """Sort a pool by Euclidean distance in the image; the earlier wins a tie."""
+    """Sort a pool by Euclidean distance in the image; ties go to the earlier."""
     row, column = divmod(feature, width)
     distance = [(j // width - row) ** 2 + (j % width - column) ** 2 for j in pool]
     return [pool[at] for at in np.argsort(distance, kind="stable")]
@@ -207,14 +207,14 @@ Parents = tuple[int, ...]
 
 
 class CandidateFamilies(NamedTuple):
-    """What each feature chooses from."""
+    """The families each feature chooses from."""
 
     slots: Slots
     parents: list[list[Parents]]  # the parents of every slot of every feature, () for none
-    composed: Composed | None  # the columns that slots with several parents read
+    composed: Composed | None  # the columns used by slots with several parents
 
     def sampler(self) -> KTreeSampler:
-        """Return what draws k-trees among these slots."""
+        """Return the sampler of k-trees among these slots."""
         widest = max(len(p) for slots in self.parents for p in slots)
         members = np.full((*self.slots.column.shape, max(widest, 1)), -1, np.int64)
         for i, slots in enumerate(self.parents):
@@ -231,10 +231,10 @@ def families_of(
     domain: Domain,
     limits: Limits | None = None,
 ) -> CandidateFamilies:
-    """Return the families of up to `max_parents` of each feature's candidates, small ones first.
+    """Return the families of up to `max_parents` of each feature's candidates, smallest first.
 
-    Several parents must be able to be joined among themselves. With limits every family has its
-    feature's required parent, of which there is at most one.
+    It must be possible to connect several parents to each other. With limits every family has its
+    feature's required parent, at most one.
     """
     limits = limits or Limits.none([""] * len(candidates))
     parents = []

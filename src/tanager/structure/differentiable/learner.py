@@ -1,4 +1,4 @@
-"""Structure and parameters learned together by gradient."""
+"""Structure and parameters learned jointly by gradient descent."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tanager.training.model import NO_PARENT, JointTables, Model, Slots, Trainin
 from tanager.training.optimiser import ParentSearch, Sampler, Task, most_probable
 from tanager.training.options import Trained
 
-PRIOR_ROWS = 5.0  # rows' worth of the table one level down that every context is given
+PRIOR_ROWS = 5.0  # prior weight, in rows, of the next shorter context
 CANDIDATE_STREAM, TRAINING_STREAM = 801, 802
 
 
@@ -42,13 +42,13 @@ def _random_start(
 def _generative_start(
     slots: Slots, rows: TrainingRows, n_classes: int, rng: np.random.Generator
 ) -> Model:
-    r"""Return a model whose tables are smoothed frequencies, uniform over parents.
+    r"""Return a model with smoothed frequencies as tables, uniform over parents.
 
     With m = `PRIOR_ROWS` the class alone has
     :math:`p(x \mid c) = (N_{xc} + m / v) / (N_c + m)`, and a candidate parent
     :math:`p(x \mid u, c) = (N_{xuc} + m\, p(x \mid c)) / (N_{uc} + m)`. All
-    candidates then compete from their first draw on; from random tables, those that
-    happened to be drawn most would be ahead of the rest.
+    candidates then compete from their first draw on; with random tables, those that
+    happened to be drawn most often would be ahead of the rest.
     """
     model = Model.start(slots, n_classes, rng)
     children = np.ascontiguousarray(rows.codes.T)
@@ -57,7 +57,7 @@ def _generative_start(
     model.prior[:] = np.log(classes / classes.sum())
     for i in range(slots.arity.shape[0]):
         arity = int(slots.arity[i])
-        if arity == 0:  # every value was unknown: the tables have no cells
+        if arity == 0:  # all values were missing: the tables have no cells
             continue
         alone = np.full((1, arity, 1), 1.0 / arity)
         for slot in range(int(slots.n_slots[i])):
@@ -83,16 +83,16 @@ STARTS = {"random": _random_start, "generative": _generative_start}
 
 @dataclass(eq=False, repr=False)
 class Differentiable(Trained, JointLearner):
-    r"""Learn a TAN structure, or a k-tree, by gradient, under any loss.
+    r"""Learn a TAN structure or a k-tree by gradient descent, under any loss.
 
     As in [1]_, each feature has a categorical distribution over candidate parents and "no
     parent", with logits :math:`\phi`. Every mini-batch draws one structure
-    (Gumbel noise, then the best), is classified under it, and sends the loss's
-    gradient to the tables drawn and, straight through a softmax, to all
-    :math:`\phi`. In the end the most probable structure is returned, and the
-    tables that were learned with it are left for ``parameters="hybrid"``.
+    (Gumbel noise, then argmax), is classified with it, and propagates the loss's
+    gradient to the drawn tables and, straight through a softmax, to all
+    :math:`\phi`. The most probable structure is returned at the end, and the
+    tables learned with it are available to ``parameters="hybrid"``.
 
-    Choose it where errors matter more than fitting time, and on images
+    Choose it when accuracy matters more than training time, and for images
     (``candidates="neighbours"``). TAN takes one pass where this takes hundreds.
 
     Parameters
@@ -100,55 +100,55 @@ class Differentiable(Trained, JointLearner):
     candidates : {"subset", "all", "neighbours"} or mapping, default="subset"
         "subset": at most `k` features drawn at random; "all": every feature;
         "neighbours": the `k` nearest pixels of an image; or a mapping from a
-        feature's name to the names of its candidates (one not named has none).
+        feature's name to the names of its candidates (none for unlisted features).
     k : int, default=8
         Candidates per feature. Memory and time are linear in it.
     max_parents : int, default=1
-        1 learns trees, as in [1]_; 2 lets a feature choose pairs of candidates
-        too, 3 triples. Parents must be joined among themselves, so that the
+        1 learns trees, as in [1]_; 2 also lets a feature choose pairs of candidates,
+        3 triples. Parents must be connected to each other, so that the
         structure is a (partial) k-tree and missing features can be summed out.
-        Choose 2 with tens of thousands of rows and few values a feature: each
-        feature then has up to k(k-1)/2 larger tables besides.
+        Choose 2 with tens of thousands of rows and few values per feature: each
+        feature then has up to k(k-1)/2 larger tables in addition.
     ordering : {"fixed", "free"}, default="fixed"
         "fixed": candidates precede the feature in `order`, as in [1]_.
-        "free": candidates may stand anywhere, and every draw is a maximum
+        "free": candidates may be anywhere in the order, and every draw is a maximum
         arborescence over all features (perturb-and-MAP): acyclic, yet every
         direction is possible.
     order : {"auto", "random", "columns", "A", "B", "C"} or sequence of names, default="auto"
         The ordering; A, B, C are the image orderings of [1]_, section 4.4.
         "auto" is "C" with ``candidates="neighbours"``, else "random".
     image_shape : (height, width) or None
-        For "neighbours"; None takes the image to be square.
+        For "neighbours"; None assumes a square image.
     loss : {"hybrid", "margin", "cll", "nll"} or callable, default="hybrid"
         See `tanager.losses`; any ``loss(log_joint, y) -> (value, gradient)``.
     init : {"random", "generative"}, default="random"
-        Where the tables start: near uniform, as in [1]_, or at the smoothed
+        How the tables are initialised: near uniform, as in [1]_, or with the smoothed
         frequencies of the training rows, so that all candidates compete from
-        the first batch on. Choose "generative" with thousands of rows, where
+        the first batch on. Choose "generative" with thousands of rows, if
         the tables learned with the structure are kept.
     structure_learning_rate : float, default=0.01
-        Of the logits over parents, constant. [1]_ has 0.001 with 500 epochs.
+        For the logits over parents, constant. [1]_ uses 0.001 with 500 epochs.
     temperature : (float, float), default=(10, 0.1)
-        Of the softmax, in the first and the last epoch; geometric between.
+        Of the softmax, in the first and the last epoch; geometric in between.
     training : Training or None, default=None
-        Epochs, learning rate, held-out rows; None is
+        Epochs, learning rate, held-out rows; None uses
         `tanager.training.Training` with its defaults.
 
     Notes
     -----
-    Tables are logits minus logsumexp over the child's values, which start
-    as U(-0.1, 0.1) with ``init="random"``. Each (table, parent value) takes a step of its own, with
-    its own step count, in every batch where the table was drawn and a row has that
-    parent value; it rests otherwise, moments included.
+    Tables are logits minus logsumexp over the child's values, initialised
+    from U(-0.1, 0.1) with ``init="random"``. Each (table, parent value) pair takes its own step,
+    with its own step count, in every batch where the table was drawn and a row has that
+    parent value; otherwise it stays as it is, moments included.
 
-    Where a parent is unknown its row is answered by the class alone; an
+    If a parent is unknown, its row uses the class alone; an
     unknown child contributes nothing.
 
     ``info_["structure"]`` has ``trace`` (per epoch loss, accuracy,
     temperature, entropy of the distribution over parents, learning_rate,
-    validation_error), ``probabilities`` (of the structure's parents),
-    ``search``; `tanager_papers.plot_training` draws it. All rows are held in
-    memory, one byte a value; training runs on one thread.
+    validation_error), ``probabilities`` (of the structure's parents) and
+    ``search``; `tanager_papers.plot_training` plots it. All rows are held in
+    memory, one byte per value; training runs on one thread.
 
     References
     ----------
@@ -220,7 +220,7 @@ class Differentiable(Trained, JointLearner):
         return self.resolve_training()
 
     def _families(self, domain: Domain, context: FitContext, limits: Limits) -> CandidateFamilies:
-        """Return the tables of every choice of parents of every feature."""
+        """Return the tables of every parent choice of every feature."""
         free = self.ordering == "free"
         request = Request(self.candidates, self.k, self.order, self.image_shape, free, limits)
         candidates = resolve_candidates(request, domain.names, context.generator(CANDIDATE_STREAM))
@@ -248,7 +248,7 @@ def _read_off(
 
 
 def _probabilities(model: Model, slots: Slots, chosen: np.ndarray, sampler: Sampler) -> list[float]:
-    """Return the probability of each feature's choice, given those that it depends on."""
+    """Return the probability of each feature's choice, given those it depends on."""
     phi = np.where(slots.used(), model.phi, -np.inf)
     if isinstance(sampler, KTreeSampler):
         phi = np.where(sampler.open_slots(phi), phi, -np.inf)

@@ -10,13 +10,13 @@ from tanager.numerics import Floats, Ints
 from tanager.structure.arborescence import maximum_arborescence
 from tanager.training.model import NO_PARENT, Slots
 
-# Log-weights more than this below a feature's best are raised to it: a cycle of
-# best edges leaves a Laplacian whose condition is the exponential of the gap.
+# Log-weights further than this below a feature's best are raised to this bound: a cycle of
+# best edges gives a Laplacian whose condition number is the exponential of the gap.
 FLOOR = -20.0
 
 
 class BestParent:
-    """Each feature takes its best slot; with Gumbel noise, an exact draw (equation 11 of 002)."""
+    """Each feature takes its best slot; with Gumbel noise, an exact draw (equation 11)."""
 
     def __call__(self, scores: Floats) -> Ints:
         """Return the chosen slots."""
@@ -33,20 +33,20 @@ class BestParent:
 
 
 class KTreeSampler:
-    r"""Features in their turn take the best slot whose parents are joined already.
+    r"""Features in turn take the best slot whose parents are already connected.
 
-    So every draw is a (partial) k-tree, which has no immoralities. With Gumbel noise it is an
+    So every draw is a (partial) k-tree, which has no immoralities. With Gumbel noise it's an
     exact draw from
 
     .. math:: P(s) = \prod_i \frac{\exp \phi_{i s_i}}
               {\sum_{s' \text{ open given } s_{<i}} \exp \phi_{i s'}}.
 
-    Backwards, each feature's softmax over its open slots stands in for the choice. An edge is
-    pulled at, besides, for what it is worth to later features: the mean of their pulls with the
-    slots that it opens, less the mean without them. Without this nothing would draw the edge
-    between two features that only together tell something.
+    In the backward pass, each feature's softmax over its open slots replaces the choice. An edge
+    also gets a gradient for its value to later features: the mean of their gradients over the
+    slots it opens, minus the mean without them. Otherwise nothing would favour an edge
+    between two features that are informative only together.
 
-    members: shape (n_features, n_slots, k); each slot's parents, -1 where there are fewer than k.
+    members: shape (n_features, n_slots, k); each slot's parents, padded with -1.
     n_slots: shape (n_features,); the first slot has no parents.
     order: shape (n_features,); candidates come before their children.
     """
@@ -66,12 +66,12 @@ class KTreeSampler:
         return self._draw(scores)[0]
 
     def open_slots(self, scores: Floats) -> NDArray[np.bool_]:
-        """Return which slots each feature can choose from when its turn comes."""
+        """Return the slots open to each feature when its turn comes."""
         is_open: NDArray[np.bool_] = self._draw(scores)[1] == 0
         return is_open
 
     def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
-        """Go back through the softmax over open slots, and through what edges open."""
+        """Go back through the softmax over open slots, and through the slots that edges open."""
         _, gaps, joined = self._draw(scores)
         value, by_scores = np.zeros(joined.shape), np.zeros_like(by_choice)
         given = self._members, self._n_slots, self._order
@@ -80,14 +80,14 @@ class KTreeSampler:
 
 
 class Arborescence:
-    r"""All features together take the heaviest forest: acyclic in every direction.
+    r"""All features jointly take the heaviest forest: acyclic, with edges in either direction.
 
-    The class is the root, so that "no parent" is an edge like the others. With Gumbel noise on
-    every edge this is perturb-and-MAP: not an exact draw, but one whose mode is right. Backwards,
-    the marginals of all forests stand in for the softmax: by the matrix-tree theorem the edge from
+    The class is the root, so "no parent" is an edge like any other. With Gumbel noise on
+    every edge this is perturb-and-MAP: not an exact draw, but one with the right mode. Backwards,
+    the marginals over all forests replace the softmax: by the matrix-tree theorem the edge from
     p to i has :math:`\mu_{pi} = w_{pi} (B_{ii} - B_{ip})`, where :math:`w` are the exponentiated
     scores and B is the inverse of the Laplacian :math:`L_{ii} = \sum_p w_{pi},\ L_{pi} = -w_{pi}`.
-    So an edge that would close a cycle with likely ones is not pulled at for its own sake.
+    So an edge that would close a cycle with likely ones gets no gradient of its own.
     """
 
     def __init__(self, slots: Slots) -> None:
@@ -125,7 +125,7 @@ class Arborescence:
 
 
 def _laplacian(weights: Floats) -> Floats:
-    """Return the Laplacian (n, n) of weights (n + 1, n) from parents, the root last."""
+    """Return the Laplacian (n, n) of weights (n + 1, n) from parents, the root in the last row."""
     laplacian: Floats = np.diag(weights.sum(axis=0)) - weights[:-1]
     return laplacian
 
