@@ -27,6 +27,7 @@ from tanager.structure import FitPlan, Structure
 
 WORKING = 8  # vectors of parameters that a fit holds besides what it remembers, about
 LEAST_GAIN = 0.5  # nats on all left-out rows for which a weaker prior is taken: less may be chance
+ASKED = 200  # left-out rows at least: a weaker prior helps most rows, and hurts rare ones much
 SURE = 2.0  # standard errors of a difference between strengths, after which no more rows are asked
 FLOOR = -690.0  # a probability of 0 is taken for 1e-300, that no member vetoes alone
 STRENGTHS = strengths(-4, 8)  # that are tried
@@ -145,7 +146,7 @@ class Smooth(Member):
                 gap = (judge(after, at)[row] - judge(before, at)[row]) * trial.weights[own]
                 gaps = np.append(gaps, gap)
                 total, noise = float(gaps.sum()), float(np.sqrt(np.dot(gaps, gaps)))
-                if abs(total) > SURE * noise:
+                if len(gaps) >= ASKED and abs(total) > SURE * noise:
                     break
             return total / float(trial.weights[: len(gaps)].sum())
 
