@@ -1,4 +1,4 @@
-"""From columns to small integers, and rows of them."""
+"""Encode table columns as small integers, and read them back as rows of codes."""
 
 from __future__ import annotations
 
@@ -32,5 +32,5 @@ __all__ = [
 ]
 
 
-# Only the transformer needs scikit-learn, whose import takes longest.
+# Only the transformer needs scikit-learn, which is slow to import.
 __getattr__, __dir__ = lazy_exports(__name__, {"MDLDiscretizer": "tanager.codes.discretizer"})

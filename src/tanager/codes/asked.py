@@ -1,4 +1,4 @@
-"""What the user says of columns: the order of their categories, and which texts are dates."""
+"""What the user specifies about columns: the order of categories, and which texts are dates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WORDS = {"integer": "whole numbers", "real": "numbers", "boolean": "booleans", 
 
 
 def feature_index(features: Sequence[str], one: Any, where: str) -> int:
-    """Return a feature's index, from its name or its number; `where` says who names it."""
+    """Return a feature's index from its name or index; `where` is the option it was passed to."""
     if isinstance(one, str) and one in features:
         return list(features).index(one)
     if isinstance(one, int) and -len(features) <= one < len(features):
@@ -33,7 +33,7 @@ def feature_index(features: Sequence[str], one: Any, where: str) -> int:
 
 
 def parse_orders(texts: Sequence[str]) -> dict[str, list[str]]:
-    """Return orders that are written as texts, as `BayesNetClassifier` takes them.
+    """Parse orders given as strings into the mapping that `BayesNetClassifier` accepts.
 
     >>> parse_orders(["size=S,M,L"])
     {'size': ['S', 'M', 'L']}
@@ -52,7 +52,7 @@ def parse_orders(texts: Sequence[str]) -> dict[str, list[str]]:
 
 
 def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int, pa.Array]:
-    """Return the values, from the first to the last, of the features whose order the user gives."""
+    """Return the values, from first to last, of each feature that the user gave an order for."""
     if asked is None:
         return {}
     if not isinstance(asked, Mapping):
@@ -91,7 +91,7 @@ def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int,
 
 
 def dictionary_order(array: pa.Array, name: str) -> pa.Array | None:
-    """Return the order that a column's type carries; None where it has none."""
+    """Return the order defined by a column's type, or None if it has none."""
     if not has_order(array.type):
         return None
     values = array.dictionary
@@ -99,7 +99,7 @@ def dictionary_order(array: pa.Array, name: str) -> pa.Array | None:
 
 
 def join_orders(a: pa.Array | None, b: pa.Array | None, name: str) -> pa.Array | None:
-    """Return the order of two parts of a column; one must hold the other.
+    """Merge the orders of two parts of a column; one must contain the other.
 
     >>> join_orders(value_array(["S", "M", "L"]), value_array(["S", "L"]), "size").to_pylist()
     ['S', 'M', 'L']
@@ -120,7 +120,7 @@ def join_orders(a: pa.Array | None, b: pa.Array | None, name: str) -> pa.Array |
 
 
 def arrange_values(values: pa.Array, order: pa.Array, name: str) -> pa.Array:
-    """Return the values that were seen, in their order; one that has no place is refused."""
+    """Return the observed values in the given order; raise if one isn't part of it."""
     family = next(one for one, kind in FAMILY_TYPES.items() if kind == values.type)
     try:
         known = to_family(order, family, name)
@@ -142,7 +142,7 @@ def arrange_values(values: pa.Array, order: pa.Array, name: str) -> pa.Array:
 
 
 def as_date_styles(dates: Any) -> dict[str, str | None]:
-    """Return dates as the user names them (names, ``name=style`` texts, or a mapping) by column.
+    """Return the user's dates (names, ``name=style`` strings, or a mapping) as styles by column.
 
     >>> as_date_styles(["born", "paid=%d/%m/%Y"])
     {'born': None, 'paid': '%d/%m/%Y'}
@@ -168,7 +168,7 @@ def as_date_styles(dates: Any) -> dict[str, str | None]:
 
 
 def read_dates(table: Source, features: Sequence[str], dates: Any) -> dict[str, Reading]:
-    """Return how the columns that the user calls dates are read; those that are dates need none."""
+    """Return how to parse the columns declared as dates; columns of a date type need no parsing."""
     readings = {}
     for name, style in as_date_styles(dates).items():
         if name not in features:
@@ -191,7 +191,7 @@ def read_dates(table: Source, features: Sequence[str], dates: Any) -> dict[str, 
 
 
 def _find_style(name: str, texts: pa.Array, asked: str | None) -> str:
-    """Return the style that reads the most texts; refuse where none, or two of them, would do."""
+    """Return the style that parses the most texts; raise if none does or several are tied."""
     styles = DATE_STYLES if asked is None else (asked,)
     known = {style: len(texts) - parse_texts(texts, "date", style).null_count for style in styles}
     most = max(known.values())

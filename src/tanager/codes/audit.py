@@ -1,4 +1,4 @@
-"""A look at the columns before learning: what is not what it seems, and what is done about it."""
+"""Audit columns before learning: find those that aren't what they seem, and decide what to do."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tanager.codes.values import has_order
 from tanager.sources import Source
 from tanager.sources.plain import is_text
 
-AUDIT_ROWS = 100_000  # of files; a table in memory is seen whole
-NEAR_UNIQUE = 0.9  # distinct values a row, from which a column names its rows
-LEAST_ROWS = 50  # below which nothing is said of uniqueness
-STRAYS = 5  # distinct texts among numbers or dates that are taken for "missing"
-MOSTLY = 0.9  # of the distinct texts must read as numbers or dates
-LEAST_INTEGERS, LEAST_REALS, LEAST_DATES = 20, 10, 5  # distinct ones; fewer may be categories
-DENSE = 0.5  # share of a range that whole numbers fill if they count something
-DOMINATING = 0.99  # share of the rows from which one value leaves little to learn
-_COUNT = re.compile(r" *[+-]?(0|[1-9]\d{0,8}) *", re.ASCII)  # a leading zero is a code's
+AUDIT_ROWS = 100_000  # for files; a table in memory is audited completely
+NEAR_UNIQUE = 0.9  # distinct values per row from which a column is taken for an identifier
+LEAST_ROWS = 50  # with fewer rows, uniqueness isn't judged
+STRAYS = 5  # distinct texts among numbers or dates that may count as "missing"
+MOSTLY = 0.9  # share of the distinct texts that must parse as numbers or dates
+LEAST_INTEGERS, LEAST_REALS, LEAST_DATES = 20, 10, 5  # distinct; fewer may be categories
+DENSE = 0.5  # share of its range that a column of whole numbers fills if they are counts
+DOMINATING = 0.99  # share of rows from which a single value leaves little to learn
+_COUNT = re.compile(r" *[+-]?(0|[1-9]\d{0,8}) *", re.ASCII)  # a leading zero suggests a code
 _INDEX_NAMES = ("", "__index_level_0__", "Unnamed: 0", "index", "rownames")
-# What people call the names of rows. Any other column of different whole numbers may be time.
+# Usual names of identifiers. Any other column of distinct whole numbers may be a time.
 _ID_NAME = re.compile(
     "(?i:ids?|uid|uuid|guid|row|row_?id|rownum|row_number|index|key|.*[-_ ]id)|.*[a-z]I[dD]"
 )
@@ -34,15 +34,15 @@ _ID_NAME = re.compile(
 
 @dataclass(frozen=True)
 class Finding:
-    """What the audit says of one column."""
+    """The audit's verdict on one column."""
 
     column: str
     # 'dates', 'numbers', 'categories', 'names of rows', 'row numbers', 'many values', 'spellings'
     verdict: str
-    # what is done: 'read as dates', 'read as numbers', 'taken as categories', 'left out', or 'none'
+    # what a fit does: 'read as dates', 'read as numbers', 'taken as categories', 'left out', 'none'
     action: str
-    reason: str  # in words, with numbers
-    reading: Reading | None = None  # how the column is read from now on
+    reason: str  # for people, with figures
+    reading: Reading | None = None  # how the column is parsed from now on
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -51,16 +51,16 @@ class Finding:
 
 @dataclass(frozen=True)
 class ColumnSheet:
-    """What `tanager audit` says of one column."""
+    """One column's line in `tanager audit`."""
 
     column: str
     type: str
-    n_values: int  # distinct ones, missing left out
-    missing: float  # share of the rows
-    top: str  # the most frequent value and its share of the rows that have one
-    top_share: float
-    action: str  # what a fit does about the column, and why
-    reason: str
+    n_values: int  # distinct values, not counting missing
+    missing: float  # share of rows
+    top: str  # the most frequent value
+    top_share: float  # its share of the rows that aren't missing
+    action: str  # what a fit does with the column
+    reason: str  # why
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -74,7 +74,7 @@ def describe_columns(
     categorical: Collection[str] = (),
     dates: Mapping[str, Reading] | None = None,
 ) -> list[ColumnSheet]:
-    """Describe every column, and what a fit does about it and why."""
+    """Describe every column, what a fit does with it, and why."""
     import pyarrow.compute as pc
 
     asked = dates or {}
@@ -128,7 +128,7 @@ def _action(
 
 
 def audit_columns(table: Source, features: Collection[str], kept: Collection[str]) -> list[Finding]:
-    """Judge the columns that may not be what they seem; those in `kept` stay as they are."""
+    """Judge the columns that may not be what they seem; those in `kept` are left unchanged."""
     suspects = [
         name
         for name in features
@@ -150,13 +150,13 @@ def audit_columns(table: Source, features: Collection[str], kept: Collection[str
 
 
 def _look(table: Source, columns: Sequence[str]) -> dict[str, list[pa.Array]]:
-    """Return what the audit sees of some columns, in chunks."""
+    """Return the audited rows of some columns, in chunks."""
     batches = list(_sample(table, list(columns)))
     return {name: [batch.column(name) for batch in batches] for name in columns}
 
 
 def _sample(table: Source, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Iterate over all rows in memory; of files over the first rows of up to eight fragments."""
+    """Iterate over all rows in memory, or over the first rows of up to eight fragments of files."""
     if table.in_memory:
         yield from table.batches(columns)
         return
@@ -178,12 +178,12 @@ def _judge_chunks(name: str, chunks: list[pa.Array]) -> Finding | None:
 
 
 def sample_texts(table: Source, column: str) -> pa.Array:
-    """Return the distinct texts of a column, as far as the audit looks."""
+    """Return the distinct texts of a column in the audited rows."""
     return _distinct_texts(_look(table, [column])[column])[1]
 
 
 def _distinct_texts(chunks: list[pa.Array]) -> tuple[int, pa.Array]:
-    """Return how many rows have a text, and the distinct ones."""
+    """Return the number of rows that aren't missing, and their distinct texts."""
     known, distinct = 0, pa.array([], pa.string())
     for chunk in chunks:
         known += len(chunk) - chunk.null_count
@@ -197,7 +197,7 @@ def _distinct_texts(chunks: list[pa.Array]) -> tuple[int, pa.Array]:
 
 
 def judge_texts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
-    """Judge a column of text by its distinct values and the number of rows that have one.
+    """Judge a text column by its distinct values and the number of rows that aren't missing.
 
     >>> ages = pa.array([*(str(age) for age in range(18, 80)), "unknown"])
     >>> finding = judge_texts("age", ages, 1000)
@@ -219,7 +219,7 @@ def _judge_dates(name: str, distinct: pa.Array) -> Finding | None:
         strays = _strays(distinct, "date", style, LEAST_DATES)
         if strays is not None:
             good.append((style, strays))
-    # 03/04/2020 may be March or April: with both readings open nothing is sure.
+    # 03/04/2020 may be in March or April: if both styles parse, neither is certain.
     if not good or (len(good) > 1 and {s for s, _ in good} >= {"%d/%m/%Y", "%m/%d/%Y"}):
         return None
     style, strays = min(good, key=lambda pair: len(pair[1]))
@@ -238,9 +238,9 @@ def _judge_numbers(name: str, distinct: pa.Array) -> Finding | None:
     style, strays = best
     texts: list[str] = distinct.to_pylist()
     if any(len(t) > 1 and t[0] == "0" and t.isdigit() for t in texts):
-        return None  # a leading zero is a code's, not a number's
+        return None  # a leading zero suggests a code, not a number
     whole = all(t.strip().lstrip("+-").isdigit() for t in texts if t not in strays)
-    # Whole numbers that somebody keeps as text may be codes, and so may few among other texts.
+    # Whole numbers stored as text may be codes, and so may a few numbers among other texts.
     if whole and (not strays or len(distinct) - len(strays) < LEAST_INTEGERS):
         return None
     if style == "plain" and not whole and _are_codes(texts, strays):
@@ -251,7 +251,7 @@ def _judge_numbers(name: str, distinct: pa.Array) -> Finding | None:
 
 
 def _judge_counts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
-    """Find whole numbers kept as text that fill a range, as ages do; codes leave most of it out."""
+    """Find whole numbers stored as text that fill their range, as ages do; codes leave gaps."""
     texts: list[str] = distinct.to_pylist()
     if len(texts) < LEAST_INTEGERS or len(texts) > NEAR_UNIQUE * n_known:
         return None
@@ -265,12 +265,12 @@ def _judge_counts(name: str, distinct: pa.Array, n_known: int) -> Finding | None
 
 
 def _are_codes(texts: list[str], strays: list[str]) -> bool:
-    """Return whether texts that could be numbers are codes: 3E7 among others, or 1.1 and 1.10."""
+    """Return whether texts that parse as numbers are codes: 3E7 among others, or 1.1 and 1.10."""
     numbers = [text for text in texts if text not in strays]
     if not any("." in text for text in numbers):
         return any(re.search(r"[eE]\d", text) for text in numbers)
     found = [float(re.sub(r"[^\d.eE+-]", "", text)) for text in numbers]
-    values = [value for value in found if value]  # 0.0 and -0.0 are no codes
+    values = [value for value in found if value]  # 0.0 and -0.0 aren't codes
     return len(set(values)) < len(values)
 
 
@@ -287,7 +287,7 @@ def _judge_names(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
 
 
 def _judge_spellings(name: str, distinct: pa.Array) -> Finding | None:
-    """Find texts that differ in case or spaces alone, such as 'yes' and ' Yes'."""
+    """Find texts that differ only in case or spaces, such as 'yes' and ' Yes'."""
     alike: dict[str, list[str]] = {}
     for text in distinct.to_pylist():
         alike.setdefault(" ".join(text.split()).casefold(), []).append(text)
@@ -301,19 +301,19 @@ def _judge_spellings(name: str, distinct: pa.Array) -> Finding | None:
 
 
 def _may_be_id(name: str) -> bool:
-    """Return whether a column of whole numbers with this name may name the rows."""
+    """Return whether the name of a column of whole numbers suggests an identifier."""
     return name in _INDEX_NAMES or _ID_NAME.fullmatch(name) is not None
 
 
 def _judge_ids(name: str, chunks: list[pa.Array]) -> Finding | None:
-    """Find row numbers, and whole numbers that name the rows, under a name that says so."""
+    """Find row numbers and unique whole numbers in columns whose name suggests an identifier."""
     values = _first_numbers(chunks)
     if name in _INDEX_NAMES and len(values) > 1 and bool((np.diff(values) == 1).all()):
         reason = f"row numbers from {int(values[0]):,} on"
         return Finding(name, "row numbers", "left out", reason, Reading("nothing"))
     if len(values) < LEAST_ROWS:
         return None
-    # One that is repeated stands for something that rows share: a customer, a shop.
+    # A repeated number identifies something that rows share, such as a customer or a shop.
     if bool((np.diff(np.sort(values)) == 0).any()):
         return None
     reason = "whole numbers, all different: looks like an identifier"
@@ -321,7 +321,7 @@ def _judge_ids(name: str, chunks: list[pa.Array]) -> Finding | None:
 
 
 def _first_numbers(chunks: list[pa.Array]) -> NDArray[Any]:
-    """Return the known numbers of the first rows, as many as the audit looks at in a file."""
+    """Return the known numbers of the first rows, as many as the audit reads from a file."""
     parts, left = [], AUDIT_ROWS
     for chunk in chunks:
         parts.append(chunk.slice(0, left).drop_null().to_numpy(zero_copy_only=False))
@@ -332,7 +332,7 @@ def _first_numbers(chunks: list[pa.Array]) -> NDArray[Any]:
 
 
 def _strays(distinct: pa.Array, kind: str, style: str, least: int) -> list[str] | None:
-    """Return the texts that are not written so; None where they are too many to overlook."""
+    """Return the texts that don't parse in this style; None if there are too many to ignore."""
     if len(distinct) < least:
         return None
     parsed = parse_texts(distinct, kind, style)

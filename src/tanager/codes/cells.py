@@ -1,8 +1,8 @@
-"""A few rows coded cell by cell, in Python.
+"""Code a few rows cell by cell, in Python.
 
-For up to four rows that costs a tenth of what opening them as a table does. Every cell gets the
-code that its column's `encode` gives; a cell that needs a conversion, a warning or an error
-is left to the table's way, and all rows with it.
+For up to four rows, this takes a tenth of the time needed to open them as a table. Every cell
+gets the code its column's `encode` would return; if any cell needs a conversion, a warning or
+an error, all rows are opened as a table instead.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ CellCoders = dict[type, Callable[[Any], int]]  # by the type of the cell
 Reader = Callable[[str], Any]
 
 _FEW_ROWS = 4
-_EXACT = 1 << 53  # whole numbers from here on need not be floats
-_WIDE = 1 << 63  # nor from here on 64-bit integers
+_EXACT = 1 << 53  # from here on, a float can't represent every whole number
+_WIDE = 1 << 63  # from here on, a 64-bit integer can't
 _EPOCH, _DAY_ONE = datetime(1970, 1, 1), date(1970, 1, 1).toordinal()
-_INSTANTS = (np.datetime64, np.timedelta64)  # their Python values may be mere whole numbers
+_INSTANTS = (np.datetime64, np.timedelta64)  # their Python values may be plain integers
 _TIME = r"(?:[T ](?P<hour>\d{2}):(?P<minute>\d{2})(?::(?P<second>\d{2}))?)?"
 
 
 def _date_pattern(style: str) -> re.Pattern[str]:
-    """Return what finds the parts of a date; it knows fewer spellings than Arrow."""
+    """Return a pattern for the parts of a date; it accepts fewer spellings than Arrow."""
     pattern = re.escape("%Y-%m-%d" if style == "ISO" else style)
     for mark, name, width in (("%Y", "year", 4), ("%m", "month", 2), ("%d", "day", 2)):
         pattern = pattern.replace(re.escape(mark), rf"(?P<{name}>\d{{{width}}})")
@@ -47,11 +47,11 @@ _DATES = {style: _date_pattern(style) for style in DATE_STYLES}
 
 
 class _NeedsTable(Exception):  # noqa: N818
-    """A cell needs more than a look-up."""
+    """A cell needs more than a lookup."""
 
 
 class CellCoder:
-    """Codes few rows: dicts, lists, small arrays and pandas DataFrames."""
+    """Codes a few rows: dicts, lists, small arrays and pandas DataFrames."""
 
     def __init__(self, codebook: Codebook) -> None:
         self._codebook = codebook
@@ -64,7 +64,7 @@ class CellCoder:
         self._pick = itemgetter(*self._names)
 
     def encode(self, X: Any) -> Codes | None:
-        """Return the codes, (n_features, n_rows); None where the rows must be opened as a table."""
+        """Return the codes, (n_features, n_rows), or None if the rows must be opened as a table."""
         rows = self._rows(X)
         if rows is None:
             return None
@@ -75,7 +75,7 @@ class CellCoder:
         return np.ascontiguousarray(np.array(codes, dtype=self._dtype).T)
 
     def read(self, X: Any) -> list[list[Any]] | None:
-        """Return the cells of the rows, numbers and dates kept as text read; None as `encode`."""
+        """Return the cells, with numbers and dates stored as text parsed; None as in `encode`."""
         rows = self._rows(X)
         if rows is None:
             return None
@@ -105,7 +105,7 @@ class CellCoder:
             raise _NeedsTable from None
 
     def _rows(self, X: Any) -> Sequence[Any] | None:
-        """Return the rows, if they are few, each with its cells in the features' order."""
+        """Return the rows, if there are few, each with its cells in the order of the features."""
         rows = self._few(X)
         if not rows or any(row is None or len(row) != len(self._coders) for row in rows):
             return None
@@ -128,7 +128,7 @@ class CellCoder:
         return None
 
     def _cells(self, row: dict[Any, Any]) -> Sequence[Any] | None:
-        """Return the cells of one row by name, None for columns that it may lack."""
+        """Return the cells of one row, given by name; None for optional columns that are absent."""
         codebook = self._codebook
         if not codebook.named:
             return None
@@ -148,19 +148,19 @@ class CellCoder:
         return found if len(row) == len(self._names) + extra else None
 
     def _frame_rows(self, frame: Any) -> Sequence[Any] | None:
-        """Return the rows of a small pandas DataFrame: Arrow would take a millisecond."""
+        """Return the rows of a small pandas DataFrame; going through Arrow takes a millisecond."""
         names = frame.columns.tolist()
         if (
             not self._codebook.named
             or set(names) != set(self._names)
             or len(names) > len(self._names)
         ):
-            return None  # opened as a table, it is completed or refused
+            return None  # opening it as a table completes it or raises
         column = getattr(frame, "_get_column_array", None)
         if column is None or len(frame) != 1:
             rows: list[list[Any]] = frame.to_numpy(dtype=object).tolist()
         else:
-            # One array of objects would cost pandas a conversion for every column of text.
+            # An array of objects would make pandas convert every text column.
             rows = [[column(at)[0] for at in range(len(names))]]
         if tuple(names) == self._names:
             return rows
@@ -169,12 +169,12 @@ class CellCoder:
 
 
 def _plain(cell: Any) -> Any:
-    """Return a NumPy scalar as Python has it."""
+    """Return a NumPy scalar as a Python value."""
     return cell.item() if isinstance(cell, np.generic) and not isinstance(cell, _INSTANTS) else cell
 
 
 def _cell_coders(column: Column, read: Reader | None) -> CellCoders:
-    """Return what codes a cell of each type that needs no conversion."""
+    """Return the functions that code a cell, by the types that need no conversion."""
     if read is _left_out:
         return dict.fromkeys((str, int, float, bool, NoneType, date, datetime), lambda _: 0)
     null = column.null_code
@@ -194,7 +194,7 @@ def _cell_coders(column: Column, read: Reader | None) -> CellCoders:
 
 
 class _Index(dict[Any, int]):
-    """From value to code, also of values that aren't listed."""
+    """Maps values to codes, including values that aren't listed."""
 
     def __init__(self, column: CategoricalColumn) -> None:
         super().__init__({v: code for code, v in enumerate(column.values.to_pylist())})
@@ -204,7 +204,7 @@ class _Index(dict[Any, int]):
         if type(value) is str and not value.isascii():
             try:
                 value.encode()
-            except UnicodeEncodeError:  # no text that a table could hold
+            except UnicodeEncodeError:  # a text that no table can hold
                 raise _NeedsTable from None
         return self.unlisted
 
@@ -218,7 +218,7 @@ def _category_coders(column: CategoricalColumn) -> CellCoders:
         raise _NeedsTable
 
     def code_number(cell: float) -> int:
-        # Python's 3, 3.0 and True hash alike, which is the conversion between numbers.
+        # Python's 3, 3.0 and True hash alike, which gives the conversion between numbers.
         return look_up(cell) if -_EXACT < cell < _EXACT else code_gap(cell)
 
     def code_whole(cell: int) -> int:
@@ -237,8 +237,8 @@ def _number_coders(column: NumericColumn) -> CellCoders:
 
     def code_number(cell: float) -> int:
         if -_WIDE < cell < _WIDE:
-            # As a double, like the numbers of many rows: Python compares whole numbers past
-            # 2^53 with cuts exactly, and would put some on the other side of one.
+            # As a double, as in large tables: Python compares whole numbers past 2^53 with cuts
+            # exactly, which would put some on the other side of a cut.
             return bisect_left(ends, float(cell))
         if cell != cell:
             return null
@@ -271,16 +271,16 @@ def _read_date(text: str, style: str) -> datetime:
     parts = {name: int(digits) for name, digits in found.groupdict().items() if digits}
     try:
         return datetime(**parts)  # type: ignore[arg-type]
-    except ValueError:  # no day of the calendar: Arrow has its own idea of it
+    except ValueError:  # not a calendar day: Arrow has its own interpretation
         raise _NeedsTable from None
 
 
 def _left_out(_: str) -> None:
-    """Read nothing."""
+    """Ignore the text."""
 
 
 def _reader(reading: Reading) -> Reader:
-    """Return what reads one text as `Reading.read` does many; None is missing."""
+    """Return a function that parses one text as `Reading.read` parses many; None is missing."""
     if reading.kind == "nothing":
         return _left_out
     good, changes = NUMBER_STYLES.get(reading.style, ("", ()))
@@ -290,7 +290,7 @@ def _reader(reading: Reading) -> Reader:
         text = cell.strip(" ")
         if not text:
             return None
-        # Texts in other styles may be warned of; other alphabets have digits and blanks too.
+        # Other styles may need a warning, and other alphabets have digits and spaces too.
         if not (text.isascii() and text.isprintable()):
             raise _NeedsTable
         if reading.kind == "date":

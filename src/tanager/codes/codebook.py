@@ -1,4 +1,4 @@
-"""The codebook: frozen domains of all columns and of the target."""
+"""The codebook: the frozen domains of all columns and the target."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from tanager.numerics import Ints
 
 @dataclass(frozen=True, eq=False)
 class Codebook(Frozen):
-    """From a table's columns to small integers, and back to names.
+    """Maps a table's columns to small integers, and back to names.
 
-    Made by `learn_codebook`; immutable and safe to share between threads.
+    Created by `learn_codebook`; immutable and safe to share between threads.
 
     >>> from tanager.codes import learn_codebook
     >>> from tanager.engines import FitContext
@@ -45,13 +45,13 @@ class Codebook(Frozen):
     """
 
     columns: tuple[Column, ...]  # one per feature, in the order of the training table
-    target: CategoricalColumn  # the classes' codes
-    # (n_classes,); the labels in the dtype of the training labels, sorted, or in the order given
-    # for them
+    target: CategoricalColumn  # the codes of the classes
+    # (n_classes,); the labels in the dtype of the training labels, sorted or in the order
+    # specified for them
     classes: NDArray[Any]
     missing: str = "value"  # {'value', 'marginalize'}; the policy the codes were learned under
-    named: bool = True  # whether the training table had column names of its own
-    # the features whose values are not read as they are written, see `audit_columns`
+    named: bool = True  # whether the training table had column names
+    # features whose values are parsed or ignored instead of read as written, see `audit_columns`
     readings: Mapping[str, Reading] = field(default_factory=dict)
     domain: Domain = field(init=False)
 
@@ -63,7 +63,7 @@ class Codebook(Frozen):
 
     @cached_property
     def dtype(self) -> np.dtype[np.uint8] | np.dtype[np.uint16]:
-        """The codes' dtype."""
+        """The dtype of the codes."""
         return code_dtype(self.domain.arities)
 
     @cached_property
@@ -72,25 +72,25 @@ class Codebook(Frozen):
 
     @cached_property
     def takes_matrix(self) -> bool:
-        """Whether a numeric matrix can be coded at once: no column holds text or dates."""
+        """Whether a numeric matrix can be coded at once, that is, no column holds text or dates."""
         temporal = any(isinstance(c, NumericColumn) and c.temporal for c in self.columns)
         return self._tables.fits and not temporal and not self.readings
 
     def encode(self, X: Any) -> Codes:
         """Return the codes of a table, shape (n_features, n_rows).
 
-        Columns are matched by name, or by position where the table has no names (arrays, lists of
-        rows). Unseen values are unknown, and so is "missing" if the training rows had none.
+        Columns are matched by name, or by position if the table has no names (arrays, lists of
+        rows). Unseen values are unknown, and so is "missing" if it didn't occur in training.
         """
         few = self.encode_few(X)
         return MatchedTable.of(self, X).encode() if few is None else few
 
     def encode_few(self, X: Any) -> Codes | None:
-        """Return what `encode` does, without opening a table; None where rows need one."""
+        """Return the codes `encode` would, without opening a table; None if the rows need one."""
         return self._cells.encode(X)
 
     def read_few(self, X: Any) -> list[list[Any]] | None:
-        """Return the cells of rows that `encode_few` can code, read as in training; else None."""
+        """Return the cells of rows that `encode_few` can code, parsed as in training, or None."""
         return self._cells.read(X)
 
     @cached_property
@@ -98,15 +98,15 @@ class Codebook(Frozen):
         return CellCoder(self)
 
     def may_lack(self, name: str) -> bool:
-        """Return whether a table to be coded may do without a feature."""
+        """Return whether a table to be coded may omit a feature."""
         return self.missing == "marginalize" or self.leaves_out(name)
 
     def leaves_out(self, name: str) -> bool:
-        """Return whether the values of a feature are not read at all."""
+        """Return whether the values of a feature are ignored."""
         return name in self.readings and self.readings[name].kind == "nothing"
 
     def encode_chunk(self, columns: Sequence[pa.Array], matrix: NDArray[Any] | None) -> Codes:
-        """Return the codes of some rows, given as one array per feature or as a numeric matrix."""
+        """Return the codes of some rows, passed as one array per feature or as a numeric matrix."""
         if matrix is not None:
             if self.takes_matrix:
                 out = np.empty((len(self.columns), matrix.shape[0]), dtype=self.dtype)
@@ -123,22 +123,22 @@ class Codebook(Frozen):
 
     @cached_property
     def null_codes(self) -> Ints:
-        """Each column's code of a missing value, shape (n_features,)."""
+        """The code of a missing value in each column, shape (n_features,)."""
         return np.array([column.null_code for column in self.columns], dtype=np.int64)
 
     def encode_labels(
         self, y: Any, *, name: str | None = None, start: int = 0
     ) -> NDArray[np.uint16]:
-        """Return the class codes of labels; an unseen label is an error.
+        """Return the class codes of labels; raise if a label is unseen.
 
-        Errors call the labels' column `name` and count its rows from `start`.
+        Error messages call the column `name` and count its rows from `start`.
         """
         return code_labels(self.target, as_labels(y, name=name, start=start)[0])
 
     def forget_numbers(self) -> Codebook:
-        """Return the codebook without `NumericColumn.seen`, which is of the rows it was learned on.
+        """Return the codebook without `NumericColumn.seen`, which describes the training rows.
 
-        Loading a model file forgets it, too.
+        Loading a model file drops it, too.
         """
         columns = list(self.columns)
         for at, column in enumerate(columns):
@@ -147,7 +147,7 @@ class Codebook(Frozen):
         return replace(self, columns=tuple(columns))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data that survives JSON exactly: what a model file holds."""
+        """Return plain data for a model file; it survives a round trip through JSON exactly."""
         return {
             "columns": [column.to_dict() for column in self.columns],
             "target": self.target.to_dict(),
@@ -159,7 +159,7 @@ class Codebook(Frozen):
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Codebook:
-        """Undo `to_dict`."""
+        """Restore a codebook from `to_dict`."""
         target = column_from_dict(data["target"])
         assert isinstance(target, CategoricalColumn)
         return cls(

@@ -1,4 +1,4 @@
-"""Rows as they are read, and their way to rows of codes, each coded once and kept."""
+"""Raw rows as they are read, and rows of codes, each coded once and kept."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 class RawChunk(NamedTuple):
     """Some rows."""
 
-    columns: Sequence[pa.Array]  # one a feature; none where the features are a matrix
-    matrix: NDArray[Any] | None  # (n_rows, n_features), of numbers
-    labels: Any  # pyarrow.Array, or ndarray of uint16 where the target was an array
+    columns: Sequence[pa.Array]  # one per feature; empty if the features are a matrix
+    matrix: NDArray[Any] | None  # (n_rows, n_features), numeric
+    labels: Any  # pyarrow.Array, or ndarray of uint16 if the target was passed as an array
     weights: Floats | None
     start: int  # index of the first row in the source
     row_index: Ints | None = None  # None: start, start + 1, ...
@@ -41,7 +41,7 @@ class RawChunk(NamedTuple):
 
     @property
     def indices(self) -> Ints:
-        """The rows' indices in the source."""
+        """The row indices in the source."""
         if self.row_index is not None:
             return self.row_index
         return np.arange(self.start, self.start + self.n_rows)
@@ -53,13 +53,13 @@ class RawChunk(NamedTuple):
         return pa.array(np.ascontiguousarray(self.matrix[:, i]), from_pandas=True)
 
     def numbers(self, i: int, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """Return feature i as int64 or float64, and where it is null (None: nowhere)."""
+        """Return feature i as int64 or float64, and the mask of its nulls (None if it has none)."""
         if self.matrix is None:
             return to_numbers(self.columns[i], name)
         return as_kernel_matrix(self.matrix[:, i]), None
 
     def positive(self) -> RawChunk:
-        """Return the rows of positive weight."""
+        """Return the rows with a positive weight."""
         weights = self.weights
         if weights is None or weights.all():
             return self
@@ -78,15 +78,15 @@ class RawChunk(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class RawPiece:
-    """The address of some rows: a fragment, the columns' roles, and what came beside the table."""
+    """Where to read some rows: a fragment, the roles of its columns, and separate arrays."""
 
     fragment: Fragment
     features: tuple[str, ...]
-    target: str | None  # columns of the table
+    target: str | None  # names of columns
     weight: str | None
-    # class codes of the fragment's rows, where the target is no column
+    # class codes of the fragment's rows, if the target isn't a column
     labels: NDArray[np.uint16] | None
-    weights: Floats | None  # their weights, where these are no column
+    weights: Floats | None  # weights of the rows, if they aren't a column
 
     @property
     def n_rows(self) -> int:
@@ -131,7 +131,7 @@ class RawPiece:
 
 
 class RawRows:
-    """A table with its labels and weights (columns' names or one per row), as addresses."""
+    """A table with labels and weights (column names or one value per row), split into pieces."""
 
     def __init__(
         self,
@@ -165,17 +165,17 @@ class RawRows:
             self._pieces.append(piece)
 
     def pieces(self) -> list[RawPiece]:
-        """Return the addresses."""
+        """Return the pieces."""
         return self._pieces
 
 
 @dataclass(frozen=True, eq=False)
 class RowCoder:
-    """Codes pieces of raw rows; rows of weight zero are left out."""
+    """Codes pieces of raw rows; rows with a weight of zero are skipped."""
 
     codebook: Codebook
-    weighted: bool  # whether a weight differs from one
-    total_weight: float  # the sum of all rows' weights
+    weighted: bool  # whether any weight differs from one
+    total_weight: float  # the sum of the weights of all rows
 
     def __call__(self, piece: RawPiece) -> Iterator[Chunk]:
         """Iterate over the coded chunks."""
@@ -187,7 +187,7 @@ class RowCoder:
     def _code(self, raw: RawChunk, target: str | None) -> Chunk:
         labels: Any = raw.labels
         if not isinstance(labels, np.ndarray):
-            # Rows are left out only where a pass over the weights has refused nulls.
+            # Rows are only dropped once a pass over the weights has ruled out nulls.
             labels = code_labels(self.codebook.target, labels, target, raw.start)
         weights = None
         if self.weighted and raw.weights is not None:
@@ -204,7 +204,7 @@ def code_rows(
     total_weight: float,
     context: FitContext,
 ) -> Rows:
-    """Code all rows (`n_rows` have a positive weight) and keep them where they were coded."""
+    """Code all rows (`n_rows` have a positive weight), and keep the codes where they were made."""
     coder = RowCoder(codebook, weighted, total_weight)
     pieces = context.engine.keep(coder, raw.pieces(), context.rows_limit, context.progress, "codes")
     return Rows(

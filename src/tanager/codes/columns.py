@@ -1,8 +1,8 @@
-"""How one column's values become codes, and how codes are shown.
+"""How the values of a column are encoded, and how codes are displayed.
 
-The codes of a column are 0 .. arity-1: its values in their order (the user's, or
-ascending), or its intervals from left to right, and last, under ``missing="value"``, one code for
-"missing" if the training rows had any. Code `arity` means unknown.
+The codes of a column are 0 .. arity-1: its values in order (the user's, or ascending), or its
+intervals from left to right, and finally, under ``missing="value"``, a code for "missing" if it
+occurred in the training rows. Code `arity` means unknown.
 """
 
 from __future__ import annotations
@@ -31,29 +31,29 @@ from tanager.numerics import Floats
 from tanager.sources.gate import EXACT
 from tanager.sources.plain import plain_array, plain_numbers
 
-# A look-up table reaches over this range of integers; past it values are searched for.
+# Lookup tables cover integer ranges up to this size; for larger ones, values are searched.
 LOOKUP_RANGE = 1 << 16
 FEWEST_DIGITS = 4
 DAY = 86_400
-_MICROSECOND_YEARS = 9e12  # seconds: 285,000 years, past which 64 bits hold no microseconds
+_MICROSECOND_YEARS = 9e12  # seconds: 285,000 years, the most that 64 bits can hold in microseconds
 UNITS = ((DAY, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
 class Frozen:
-    """Keeps what is derived out of pickles: only the fields travel."""
+    """Keeps cached values out of pickles: only the fields are stored."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 
 class _CodedColumn(Frozen):
-    """What all columns have: codes of known values, and perhaps one of "missing"."""
+    """The part common to all columns: codes of known values, and possibly one for "missing"."""
 
     name: str
-    missing_code: int | None  # the code of "missing", None where missing is unknown
-    n_known: int  # codes of known values
-    _names: list[str]  # of known values, for people
-    middles: Floats | None = None  # (n_ordered,): what ordered codes stand for, up to a factor
+    missing_code: int | None  # the code of "missing", or None if missing values are unknown
+    n_known: int  # number of codes of known values
+    _names: list[str]  # display names of known values
+    middles: Floats | None = None  # (n_ordered,): the values of ordered codes, up to a factor
 
     @cached_property
     def arity(self) -> int:
@@ -62,11 +62,11 @@ class _CodedColumn(Frozen):
 
     @property
     def null_code(self) -> int:
-        """The code of a missing cell: its own, or that of the unknown."""
+        """The code of a missing cell: that of "missing" if there is one, otherwise unknown."""
         return self.arity if self.missing_code is None else self.missing_code
 
     def labels(self) -> list[str]:
-        """Return the codes' names for people."""
+        """Return the display names of the codes."""
         return [*self._names, *(["missing"] if self.missing_code is not None else [])]
 
     @cached_property
@@ -76,7 +76,7 @@ class _CodedColumn(Frozen):
     def _encode_numbers(
         self, numbers: NDArray[Any], nulls: NDArray[np.bool_] | None, out: Codes
     ) -> None:
-        """Write the codes of numbers to `out`; `nulls` says where they are missing."""
+        """Write the codes of numbers to `out`; `nulls` marks missing ones."""
         self._tables.encode(numbers.reshape(-1, 1), out.reshape(1, -1))
         if nulls is not None:
             out[nulls] = self.null_code
@@ -97,21 +97,21 @@ class CategoricalColumn(_CodedColumn):
     """A column of distinct values."""
 
     name: str
-    # the values seen in training: int64, float64, bool or string; in their order, or else
-    # ascending. Empty, of type null, where every training row was missing.
+    # the values seen in training: int64, float64, bool or string, in their own order or
+    # ascending. Empty, of type null, if all training rows were missing.
     values: pa.Array
     missing_code: int | None
-    ordered: bool = False  # whether the values stand in an order that means something
-    # {"", "date", "time", "duration"}; not empty where the values are texts of instants, in UTC to
-    # the microsecond, of times of day, or of durations in seconds
+    ordered: bool = False  # whether the order of the values is meaningful
+    # {"", "date", "time", "duration"}; set if the values are texts of instants (in UTC, to the
+    # microsecond), times of day, or durations in seconds
     temporal: str = ""
-    # the code of the value that stands for all that aren't listed; None where those are unknown
+    # the code shared by all values that aren't listed, or None if those are unknown
     other_code: int | None = None
 
     kind = "categorical"
 
     def __getstate__(self) -> dict[str, Any]:
-        # Arrow's arrays are rebuilt from plain values: not every serialiser makes them right.
+        # Arrow arrays are rebuilt from plain values: not every serialiser restores them correctly.
         values = {"family": self.family, "values": self.values.to_pylist()}
         return {**super().__getstate__(), **values}
 
@@ -127,17 +127,17 @@ class CategoricalColumn(_CodedColumn):
 
     @property
     def unlisted_code(self) -> int:
-        """The code of a value that isn't listed: that of all others, or that of the unknown."""
+        """The code of a value that isn't listed: the shared one if it exists, otherwise unknown."""
         return self.arity if self.other_code is None else self.other_code
 
     @property
     def n_ordered(self) -> int:
-        """How many codes, from the first, stand in order; false comes before true."""
+        """The number of leading codes that are ordered; false comes before true."""
         return self.n_known if self.ordered or self.family == "boolean" else 0
 
     @cached_property
     def family(self) -> str:
-        """What the values are: 'integer', 'real', 'boolean', 'text' or 'null'."""
+        """The family of the values: 'integer', 'real', 'boolean', 'text' or 'null'."""
         return next(name for name, kind in FAMILY_TYPES.items() if kind == self.values.type)
 
     @cached_property
@@ -145,7 +145,7 @@ class CategoricalColumn(_CodedColumn):
         return [str(value) for value in self.values.to_pylist()]
 
     def code_values(self, values: pa.Array) -> NDArray[np.uint16]:
-        """Return the code of each of some values of any type, shape (len(values),)."""
+        """Return the codes of values of any type, shape (len(values),)."""
         import pyarrow.compute as pc
 
         codes = np.full(len(values), self.unlisted_code, dtype=np.uint16)
@@ -168,11 +168,11 @@ class CategoricalColumn(_CodedColumn):
             if np.isinf(numbers).any():
                 raise infinite_error(self.name)
             array = pa.array(numbers, mask=nulls)
-        family_of(array.type, self.name)  # nested columns are refused
+        family_of(array.type, self.name)  # nested columns are rejected
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
         table = self.code_values(array.dictionary)
-        # Null rows look up one more entry, so that one gather does it all.
+        # Null rows look up an extra entry, so a single gather is enough.
         table = np.append(table, np.uint16(self.null_code)).astype(out.dtype)
         indices = array.indices
         if indices.null_count:
@@ -196,24 +196,24 @@ class CategoricalColumn(_CodedColumn):
 class SeenNumbers(NamedTuple):
     """The distribution of a column's training numbers, in up to 33 intervals."""
 
-    # The smallest number, quantiles, and the largest: the upper end of each interval, which
-    # belongs to it. The first interval is the smallest number alone.
+    # The smallest number, quantiles, and the largest number: the upper end of each interval,
+    # inclusive. The first interval contains only the smallest number.
     ends: NDArray[np.float64]
-    counts: NDArray[np.float64]  # how many of the rows looked at are in each
+    counts: NDArray[np.float64]  # number of sampled rows in each interval
 
 
 @dataclass(frozen=True, eq=False)
 class NumericColumn(_CodedColumn):
-    """A column of numbers in intervals."""
+    """A column of numbers, split into intervals."""
 
     name: str
-    cuts: Floats  # ascending; a value at most the cut goes to the left
+    cuts: Floats  # ascending; a value equal to a cut goes to the left
     missing_code: int | None
-    # {"", "date", "time", "duration"}; not empty where the numbers are seconds: since 1970 of a
-    # date, since midnight of a time of day, or of a duration
+    # {"", "date", "time", "duration"}; set if the numbers are seconds: since 1970 for a date,
+    # since midnight for a time of day, or those of a duration
     temporal: str = ""
-    # What the training numbers were, right after a fit: what drift is measured against. It changes
-    # no code, and a model file keeps it with the network's reference.
+    # The distribution of the training numbers, set by a fit as the reference for drift. It doesn't
+    # affect any code; model files store it with the network's reference.
     seen: SeenNumbers | None = None
 
     kind = "numeric"
@@ -228,9 +228,9 @@ class NumericColumn(_CodedColumn):
 
     @property
     def middles(self) -> Floats | None:  # type: ignore[override]
-        """The middle of each interval, in units of the largest cut; None with fewer than two cuts.
+        """The middle of each interval in units of the largest cut; None with fewer than two cuts.
 
-        The first and the last are as wide as their neighbours.
+        The outer intervals are taken to be as wide as their neighbours.
         """
         largest = float(np.abs(self.cuts).max(initial=0.0))
         if len(self.cuts) < 2 or largest == 0.0:
@@ -267,7 +267,7 @@ Column: TypeAlias = CategoricalColumn | NumericColumn
 
 
 def column_from_dict(data: dict[str, Any]) -> Column:
-    """Undo `to_dict`."""
+    """Restore a column from `to_dict`."""
     if data["kind"] == "numeric":
         return NumericColumn(
             data["name"],
@@ -281,7 +281,7 @@ def column_from_dict(data: dict[str, Any]) -> Column:
 
 
 def value_array(values: list[Any]) -> pa.Array:
-    """Return Python values of one type as an array; a TypeError where they are of several."""
+    """Return Python values of one type as an array; raise a TypeError if the types differ."""
     kinds = {bool: pa.bool_(), str: pa.string(), int: pa.int64(), float: pa.float64()}
     plain = [value.item() if isinstance(value, np.generic) else value for value in values]
     found = {type(value) for value in plain}
@@ -300,7 +300,7 @@ def as_kernel_matrix(x: NDArray[Any]) -> NDArray[Any]:
 
 
 class LookupTables:
-    """Columns packed for `native.encode_matrix`; `fits` says whether numbers alone look them up."""
+    """Columns packed for `native.encode_matrix`; `fits` is whether numeric lookups are enough."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self.columns = columns
@@ -340,8 +340,8 @@ class LookupTables:
             table[numbers - low] = np.arange(len(numbers))
             self._append(j, table, lookups)
             return
-        # Integers past 2^53 are no floats: they must not be searched for among them.
-        # Nor is there a search among numbers whose order is another than ascending.
+        # Floats can't represent all integers past 2^53, so these can't be searched for among
+        # floats. Nor can numbers whose order isn't ascending.
         if max(abs(low), abs(high)) >= EXACT or bool((np.diff(numbers) < 0).any()):
             self.fits = False
         self.kind[j] = 2
@@ -370,7 +370,7 @@ class LookupTables:
 
 
 def show_cuts(cuts: Floats | Sequence[float], temporal: str = "") -> list[str]:
-    """Return the shortest texts that tell ascending cuts apart.
+    """Return the shortest texts that distinguish ascending cuts.
 
     >>> show_cuts([0.123456, 0.2, 1234567.5])
     ['0.1235', '0.2', '1234568']
@@ -391,7 +391,7 @@ def show_cuts(cuts: Floats | Sequence[float], temporal: str = "") -> list[str]:
 
 def _digits(digits: int) -> Callable[[float], str]:
     def show(number: float) -> str:
-        # A whole part up to a thousand million is written out: 1234567, not 1.235e+06.
+        # The whole part is written out up to a billion: 1234567, not 1.235e+06.
         whole = len(f"{abs(number):.0f}")
         return f"{number:.{max(digits, whole) if 1 <= whole <= 9 else digits}g}"
 
@@ -415,7 +415,7 @@ def _time(unit: str) -> Callable[[float], str]:
 
 
 def _duration(parts: int) -> Callable[[float], str]:
-    """Return how durations are shown in so many units, the last rounded down."""
+    """Return a function that formats durations in that many units, rounding down the last."""
 
     def show(seconds: float) -> str:
         left = abs(seconds)

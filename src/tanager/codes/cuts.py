@@ -1,4 +1,4 @@
-"""Cut points of numeric columns: by the classes (Fayyad and Irani), or by equal frequencies."""
+"""Cut points of numeric columns: supervised (Fayyad and Irani) or of equal frequency."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from tanager.errors import ConfigurationError
 from tanager.numerics import Floats
 
 MAX_BINS = 1000
-FINE_BINS = (5_000, 255), (1_500, 64), (0, 32)  # from so many rows on, so many bins
-MOST_FINE = 255  # codes, that of "missing" among them: a byte holds them and "unknown"
-SEEN_ROWS, SEEN_PARTS = 100_000, 32  # rows looked at for `see_numbers`, and intervals made
-FEW_BINS = 20  # up to which looking for each cut is faster than a sort
-# Integers are counted per value instead of sorted while the counts fit a cache.
+FINE_BINS = (5_000, 255), (1_500, 64), (0, 32)  # (least number of rows, number of bins)
+MOST_FINE = 255  # codes, including "missing": a byte holds them and "unknown"
+SEEN_ROWS, SEEN_PARTS = 100_000, 32  # rows sampled by `see_numbers`, and intervals returned
+FEW_BINS = 20  # up to this many, finding each cut is faster than sorting
+# Integers are counted per value instead of sorted as long as the counts fit into a cache.
 _MAX_CELLS = 1 << 18
 
 
 def check_bins(bins: str | int) -> None:
-    """Raise a ConfigurationError for what is not allowed."""
+    """Raise a ConfigurationError for invalid `bins`."""
     number = isinstance(bins, int | np.integer) and not isinstance(bins, bool)
     if bins not in ("mdl", "fine") and not (number and 2 <= int(bins) <= MAX_BINS):
         raise ConfigurationError(
@@ -41,12 +41,12 @@ def learn_cuts(
     *,
     missing: bool = False,
 ) -> Floats:
-    """Return the cut points of a numeric column, ascending; the rows are as in `mdl_cuts`.
+    """Return the cut points of a numeric column, ascending; rows are passed as in `mdl_cuts`.
 
     bins: "mdl" cuts by minimum description length; a number adds cuts into that many bins of equal
-        frequency, which keep what columns tell together where few rows leave them whole; "fine"
-        cuts by frequency alone, into the number of `FINE_BINS`.
-    missing: whether "missing" is one more value, which leaves one fine bin fewer.
+        frequency, which preserve interactions in columns that MDL leaves whole on few rows; "fine"
+        cuts by frequency alone, into the number of bins given by `FINE_BINS`.
+    missing: whether "missing" is another value, which leaves room for one fine bin fewer.
 
     >>> values, labels = np.arange(8.0), np.array([0, 0, 0, 0, 0, 1, 1, 1], np.uint16)
     >>> learn_cuts(values, labels, 2, None, "mdl").tolist()
@@ -69,9 +69,9 @@ def fine_cuts(
     n_bins: int,
     most: int = MOST_FINE,
 ) -> Floats:
-    """Return cuts that give each heavy value a bin, and the others bins of about equal weight.
+    """Return cuts that give each heavy value its own bin, and the others bins of similar weight.
 
-    A heavy value has more than one bin's share of the weight. Heavy values divide the bins of
+    A heavy value has more than one bin's share of the weight. Heavy values split the bins of the
     others, so there may be more than `n_bins`, but at most `most`.
 
     >>> fine_cuts(np.array([0.0] * 8 + [1.0, 2.0, 3.0, 4.0]), None, 3).tolist()
@@ -80,7 +80,7 @@ def fine_cuts(
     distinct, mass = _weigh(values, weights)
     heavy = mass * n_bins > mass.sum()
     left = np.cumsum(np.where(heavy, 0.0, mass))
-    inside = distinct.shape[0] - 1  # places between two values
+    inside = distinct.shape[0] - 1  # gaps between two values
     own = np.flatnonzero(heavy)
     own = np.union1d(own, own - 1)
     own = own[(own >= 0) & (own < inside)]
@@ -97,9 +97,9 @@ def fine_cuts(
 
 
 def quantile_cuts(values: NDArray[Any], weights: Floats | None, n_bins: int) -> Floats:
-    """Return cuts between distinct values that make bins of about equal weight.
+    """Return cuts between distinct values that form bins of similar weight.
 
-    The j-th is the first with at least j / n_bins of the weight to its left; equal cuts are one.
+    The j-th is the first with at least j / n_bins of the weight to its left; ties are merged.
 
     >>> quantile_cuts(np.array([1.0, 1.0, 1.0, 2.0, 5.0, 9.0]), None, 3).tolist()
     [1.5, 3.5]
@@ -112,10 +112,10 @@ def quantile_cuts(values: NDArray[Any], weights: Floats | None, n_bins: int) -> 
 
 
 def see_numbers(values: NDArray[Any], weights: NDArray[np.float64] | None) -> SeenNumbers:
-    """Return the distribution of a column's numbers, none of them missing, for drift.
+    """Return the distribution of a column's numbers, which must not be missing, to measure drift.
 
-    Of more than 100,000 rows one is drawn from each of as many stretches; the smallest and the
-    largest number are those of all. A row of weight 2 counts twice.
+    If there are more than 100,000 rows, one is drawn from each of as many equal stretches; the
+    smallest and largest number are still those of all rows. A row of weight 2 counts twice.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def see_numbers(values: NDArray[Any], weights: NDArray[np.float64] | None) -> Se
 
 
 def _equal_frequencies(values: NDArray[Any], n_bins: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the neighbours of each cut. Without a sort: a few of its places are enough."""
+    """Return the neighbours of each cut, by partial selection instead of a sort."""
     n_rows = values.shape[0]
     if n_rows == 0:
         return values, values
@@ -148,8 +148,8 @@ def _equal_frequencies(values: NDArray[Any], n_bins: int) -> tuple[NDArray[Any],
 
 
 def _weigh(values: NDArray[Any], weights: Floats | None) -> tuple[NDArray[Any], Floats]:
-    """Return the distinct values of rows that have weight, ascending, and the weight of each."""
-    if weights is None:  # a sort of the values alone is far quicker than one of their places
+    """Return the distinct values of rows with a positive weight, ascending, and their weights."""
+    if weights is None:  # sorting only the values is much faster than an argsort
         distinct, counts = np.unique(values, return_counts=True)
         return distinct, counts.astype(np.float64)
     kept = weights > 0
@@ -165,7 +165,7 @@ def _equal_weights(
     distinct, mass = _weigh(values, weights)
     if distinct.shape[0] == 0:
         return distinct, distinct
-    left = np.cumsum(mass)  # the weight left of a cut after each value
+    left = np.cumsum(mass)  # the weight to the left of a cut after each value
     found = np.unique(np.searchsorted(left * n_bins, np.arange(1, n_bins) * left[-1]))
     found = found[found < distinct.shape[0] - 1]
     return distinct[found], distinct[found + 1]
@@ -177,18 +177,18 @@ def mdl_cuts(
     n_classes: int,
     weights: Floats | None = None,
 ) -> Floats:
-    r"""Return the cut points of a numeric column, ascending; a value at most the cut goes left.
+    r"""Return the cut points of a numeric column, ascending; values equal to a cut go left.
 
     values, labels, weights: shape (n_rows,); values are finite. A weight of 2 counts as two rows.
 
-    Candidates are the midpoints between neighbouring distinct values, except where both occur with
-    one and the same class only. The one with the least class entropy (the lowest of equals) is
-    taken if
+    Candidates are the midpoints between neighbouring distinct values, except where both occur only
+    with the same class. The one with the least class entropy (the lowest in case of ties) is
+    accepted if
 
     .. math:: G > \frac{\log_2(N - 1)}{N} + \frac{\log_2(3^k - 2) - (kH - k_1H_1 - k_2H_2)}{N}
 
-    with N the weight of all rows, k the number of classes present, H their entropy in bits and G
-    the gain; both sides are then split further (Fayyad and Irani 1993, see `MDLDiscretizer`).
+    where N is the weight of all rows, k the number of classes present, H their entropy in bits and
+    G the gain; both sides are then split recursively (Fayyad and Irani 1993, see `MDLDiscretizer`).
 
     >>> values = np.array([1.0, 2.0, 3.0, 4.0, 7.0, 8.0, 9.0, 10.0])
     >>> labels = np.array([0, 0, 0, 0, 1, 1, 1, 1], dtype=np.uint16)
@@ -230,7 +230,7 @@ def _overflows(below: Floats, above: Floats) -> bool:
 def _count_integers(
     values: NDArray[Any], labels: NDArray[np.uint16], n_classes: int, weights: Floats
 ) -> tuple[Floats, NDArray[np.uint16], Floats] | None:
-    """Return one weighted row per (value, class) of small-range integers, by value."""
+    """Aggregate small-range integers to one weighted row per (value, class), sorted by value."""
     if values.dtype.kind not in "iu":
         return None
     low, high = int(values.min()), int(values.max())

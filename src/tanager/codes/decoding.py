@@ -1,4 +1,4 @@
-"""From codes back to values: what a sampled or imputed row shows."""
+"""Decode codes to values, for sampled and imputed rows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tanager.numerics import Floats
 
 
 def column_edges(column: NumericColumn) -> Floats:
-    """Return the ends of a column's intervals, shape (n_intervals + 1,), all finite.
+    """Return the edges of a column's intervals, shape (n_intervals + 1,), all finite.
 
-    The outer intervals are taken to be as wide as their neighbours, or of width one.
+    The outer intervals are taken to be as wide as their neighbours, or to have width one.
 
     >>> column_edges(NumericColumn("x", np.array([1.0, 3.0]), None)).tolist()
     [-1.0, 1.0, 3.0, 5.0]
@@ -28,8 +28,8 @@ def column_edges(column: NumericColumn) -> Floats:
 def decode(column: Column, codes: Codes, places: Floats | None = None) -> pa.Array:
     """Return the values of codes, shape (n_rows,); "missing" and unknown are null.
 
-    `places`, shape (n_rows,), says where in its interval each number lies, above 0 and at most 1,
-    by default halfway. If every cut is a multiple of one half, the numbers are whole.
+    `places`, shape (n_rows,), is the position of each number in its interval, in (0, 1], halfway
+    by default. If all cuts are multiples of one half, the numbers are whole.
 
     >>> column = NumericColumn("x", np.array([1.25, 3.0]), None)
     >>> decode(column, np.array([0, 1, 3], np.uint8)).to_pylist()
@@ -44,7 +44,7 @@ def decode(column: Column, codes: Codes, places: Floats | None = None) -> pa.Arr
     inside = 0.5 if places is None else places
     numbers = edges[at] + inside * (edges[at + 1] - edges[at])
     if not column.temporal and bool((column.cuts * 2 % 1 == 0).all()):
-        # A number at a cut lies left of it: the whole numbers above one edge, up to the next.
+        # A number at a cut belongs to its left: whole numbers above one edge, up to the next.
         low, high = np.floor(edges[at]) + 1, np.floor(edges[at + 1])
         whole = np.clip(np.floor(edges[at]) + np.ceil(inside * (high - low + 1)), low, high)
         numbers = np.where(low <= high, whole, numbers)
@@ -52,7 +52,7 @@ def decode(column: Column, codes: Codes, places: Floats | None = None) -> pa.Arr
 
 
 def column_means(column: NumericColumn) -> Floats:
-    """Return the number that stands for each code of a column, (arity,); NaN for "missing"."""
+    """Return the number that represents each code of a column, (arity,); NaN for "missing"."""
     edges = column_edges(column)
     means = 0.5 * (edges[:-1] + edges[1:])
     return np.append(means, [np.nan] * (column.arity - len(means)))

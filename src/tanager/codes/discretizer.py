@@ -27,16 +27,16 @@ from tanager.numerics import Floats, Ints
 class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Cut numeric columns into intervals that are informative about the class.
 
-    Fayyad and Irani's method: each column is split, recursively, where the
-    classes separate best, as long as the split pays for its description. No
-    number of intervals has to be chosen; a column that says nothing about the
-    class alone stays whole. `BayesNetClassifier` does this by itself; use the
-    transformer to look at the cuts, or before another classifier.
+    Fayyad and Irani's method: each column is split recursively where the
+    classes separate best, as long as the split pays for its description. The
+    number of intervals is found automatically; a column that carries no
+    information about the class on its own stays whole. `BayesNetClassifier` does
+    this by itself; use the transformer to inspect the cuts, or before another classifier.
 
     Attributes
     ----------
     cuts_ : list of ndarray of float64
-        The inner bin edges of each column, ascending; a value at most the edge
+        The inner bin edges of each column, ascending; a value equal to an edge
         goes to the left.
     n_bins_ : ndarray of int64, shape (n_features,)
         The number of intervals of each column.
@@ -44,13 +44,13 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         The classes seen in `fit`.
     n_features_in_ : int
     feature_names_in_ : ndarray of str
-        Only where the table has names.
+        Only defined if the table has column names.
 
     Notes
     -----
-    `transform` gives int64 codes, 0 for the lowest interval. A missing value
-    (NaN) gets the code after the last interval, whether or not `fit` saw any.
-    Infinite numbers are refused. One sort a column.
+    `transform` returns int64 codes, 0 for the lowest interval. A missing value
+    (NaN) gets the code after the last interval, whether or not `fit` saw one.
+    Infinite numbers are rejected. Each column is sorted once.
 
     References
     ----------
@@ -128,7 +128,7 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         codes = np.empty(X.shape, dtype=np.int64)
         for j, cuts in enumerate(self.cuts_):
-            # NaN sorts after every number, so it would land in the last interval.
+            # NaN sorts after every number, so it would fall into the last interval.
             codes[:, j] = np.searchsorted(cuts, X[:, j], side="left")
             codes[np.isnan(X[:, j]), j] = len(cuts) + 1
         return codes

@@ -1,9 +1,9 @@
-"""Coarse views of fine codes: which values of a feature count as one.
+"""Coarse views of fine codes: which values of a feature are grouped together.
 
-Numbers are coded finely, without a look at the classes, so that nothing of a held-out row is in
-its codes. As a parent a feature is read through groups of neighbouring values, learned from counts
-(for every fold from the counts without it): a few to find the parents by, and then as many as the
-tables of the parents found allow.
+Numbers are coded finely, without looking at the classes, so that nothing about a held-out row
+leaks into its codes. As a parent, a feature is read through groups of neighbouring values learned
+from counts (for each fold, from the counts without it): a few groups for finding the parents, and
+then as many as the tables of the selected parents allow.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from tanager.numerics import Floats, Ints
 
 Groups = NDArray[np.uint16]  # (arity,): the group of each value
 
-FEWEST, MOST = 5, 8  # groups of an ordered feature by which parents are found
-FINEST = 24  # groups of a feature at most, "missing" included, where tables have room for them
-FINE_TABLE = 1 << 15  # numbers of a family's table up to which groups are divided
-CELLS_PER_ROW = 3  # of a family with divided groups, at most: more couldn't be told from noise
+FEWEST, MOST = 5, 8  # number of groups of an ordered feature while parents are selected
+FINEST = 24  # most groups of a feature, including "missing", if the tables have room
+FINE_TABLE = 1 << 15  # cells of a family's table up to which groups are split
+CELLS_PER_ROW = 3  # most cells of a family with split groups: more would fit noise
 
 
 def learn_groups(counts: Floats, n_ordered: int) -> Groups:
     """Return the group of each value of a feature, from N(x, y), shape (arity, n_classes).
 
-    Ordered values are divided where the classes separate beyond doubt (minimum
+    Ordered values are split where the classes clearly separate (minimum
     description length), then the heaviest group is halved until there are
-    five; groups beyond the eighth are merged where it costs the least
-    information about the class. Values without an order stay as they are.
+    five; if there are more than eight, groups are merged at the least loss of
+    information about the class. Unordered values aren't grouped.
 
     >>> counts = np.array([[9, 0], [9, 0], [8, 1], [0, 9], [0, 9], [0, 9], [1, 2]])
     >>> learn_groups(counts, n_ordered=6).tolist()
@@ -60,8 +60,8 @@ def refine_groups(
 ) -> tuple[Groups, ...]:
     """Halve groups of ordered values as long as the tables of all families stay small.
 
-    The feature with the fewest groups comes first, then names decide; groups are halved by
-    `weights`, those of each feature's values. `limit` is the most numbers of a family's table.
+    The feature with the fewest groups goes first, with ties broken by name; groups are halved by
+    the `weights` of each feature's values. `limit` is the largest number of cells of a table.
 
     >>> domain = Domain(("a", "b"), np.array([6, 2]), 2, (6, 0))
     >>> given = [np.array([0, 0, 0, 0, 1, 1], np.uint16), np.array([0, 1], np.uint16)]
@@ -97,7 +97,7 @@ def refine_groups(
 
 
 def coarsen_groups(groups: Groups, n_ordered: int) -> Groups:
-    """Join neighbouring groups of ordered values, as many each as leave at most eight.
+    """Merge neighbouring groups of ordered values evenly, leaving at most eight.
 
     >>> coarsen_groups(np.arange(11, dtype=np.uint16), n_ordered=10).tolist()
     [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
@@ -109,27 +109,27 @@ def coarsen_groups(groups: Groups, n_ordered: int) -> Groups:
 
 
 def table_room(n_rows: int, n_classes: int) -> int:
-    """Return how many numbers a family's table may have for groups to be divided."""
+    """Return the number of cells up to which a family's table has room for split groups."""
     return min(FINE_TABLE, CELLS_PER_ROW * n_rows * n_classes)
 
 
 def finest_sizes(domain: Domain) -> Ints:
-    """Return how many groups each feature would have with room for all, (n_features,)."""
+    """Return the number of groups each feature has if tables have room for all, (n_features,)."""
     ordered = np.array(domain.n_ordered) > 0
     return np.where(ordered, np.minimum(domain.arities, FINEST), domain.arities)
 
 
 def _by_edges(edges: list[int], arity: int) -> Groups:
-    """Return the groups between edges, and one for each value beyond the last edge."""
+    """Return the groups between edges, and one per value beyond the last edge."""
     groups = np.searchsorted(edges[1:-1], np.arange(edges[-1]), side="right")
     rest = len(edges) - 1 + np.arange(arity - edges[-1])
     return np.concatenate([groups, rest]).astype(np.uint16)
 
 
 def join_values(shares: Floats, n_ordered: int, most: int) -> Groups:
-    """Return groups of neighbours, at most so many, that tell most about the class.
+    """Return at most `most` groups of neighbouring values, the most informative about the class.
 
-    For people to read, from P(x, y) or N(x, y), shape (arity, n_classes).
+    Used for display; expects P(x, y) or N(x, y), shape (arity, n_classes).
 
     >>> shares = np.array([[3, 1], [3, 1], [2, 2], [0, 4], [0, 4], [1, 1]]) / 22
     >>> join_values(shares, n_ordered=5, most=3).tolist()
@@ -140,7 +140,7 @@ def join_values(shares: Floats, n_ordered: int, most: int) -> Groups:
 
 
 def _merge(edges: list[int], counts: Floats, most: int = MOST) -> list[int]:
-    """Drop the edges that tell the least about the class until there are so many groups."""
+    """Drop the edges least informative about the class until there are `most` groups."""
     while len(edges) - 1 > most:
         sums = np.add.reduceat(counts, edges[:-1], axis=0)
         lost = [_bits(a + b) - _bits(a) - _bits(b) for a, b in pairwise(sums)]
@@ -149,13 +149,13 @@ def _merge(edges: list[int], counts: Floats, most: int = MOST) -> list[int]:
 
 
 def _bits(counts: Floats) -> float:
-    """Return the entropy of some rows' classes, times their number."""
+    """Return the class entropy of some rows, multiplied by their number."""
     seen = counts[counts > 0]
     return float((seen * np.log(seen.sum() / seen)).sum())
 
 
 def _halve(edges: list[int], weight: Floats, number: int = FEWEST) -> list[int]:
-    """Halve the heaviest group that has two values until there are so many."""
+    """Halve the heaviest group of at least two values until there are `number` groups."""
     while len(edges) - 1 < number:
         sums = np.add.reduceat(weight, edges[:-1])
         divisible = np.diff(edges) > 1
@@ -169,7 +169,7 @@ def _halve(edges: list[int], weight: Floats, number: int = FEWEST) -> list[int]:
 
 
 def tells_all(groups: Groups) -> bool:
-    """Return whether every value is a group of its own, in order."""
+    """Return whether every value is its own group, in order."""
     return bool(np.array_equal(groups, np.arange(len(groups))))
 
 
@@ -184,7 +184,7 @@ def group_codes(codes: Codes, groups: Sequence[Groups]) -> Codes:
 
 
 def grouped_domain(domain: Domain, groups: Sequence[Groups]) -> Domain:
-    """Return what grouped codes range over."""
+    """Return the domain of grouped codes."""
     sizes = np.array([int(g.max()) + 1 for g in groups], np.int64)
     ordered = tuple(
         int(g[:n].max()) + 1 if n else 0 for g, n in zip(groups, domain.n_ordered, strict=True)
@@ -193,7 +193,7 @@ def grouped_domain(domain: Domain, groups: Sequence[Groups]) -> Domain:
 
 
 def group_rows(rows: Rows, groups: Sequence[Groups]) -> Rows:
-    """Return a view of the rows with grouped codes; nothing is copied until it is read."""
+    """Return a lazy view of the rows with grouped codes."""
     make = partial(_group_chunk, groups=tuple(groups))
     pieces = [PieceView(piece, make) for piece in rows.pieces()]
     return Rows(grouped_domain(rows.domain, groups), pieces, weighted=rows.weighted)

@@ -1,8 +1,8 @@
-"""Folds, samples and fingerprints of rows, by a hash of seed and row index.
+"""Folds, samples and fingerprints of rows, based on a hash of the seed and row index.
 
-What is drawn for a row is a function of the seed and its index in the source alone. So folds,
-samples and hold-outs are the same on any number of threads and in any chunking, and nothing has to
-be stored for them.
+Anything drawn for a row depends only on the seed and the row's index in the source. Folds,
+samples and hold-outs are therefore the same for any number of threads and any chunking, and
+don't have to be stored.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tanager.codes.rows import Choice, Chunk, Rows
 from tanager.engines import FitContext, KeptChunk
 from tanager.progress import Progress
 
-_GAMMA = 0x9E3779B97F4A7C15  # 2^64 over the golden ratio, odd
+_GAMMA = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio, odd
 _WORD = 1 << 64
-_SEED = 14  # any number: it only has to stay the same
+_SEED = 14  # arbitrary, but must never change
 
 
 def row_hash(seed: int, indices: NDArray[Any]) -> NDArray[np.uint64]:
-    """Return 64 random bits per row, a function of seed and row index alone.
+    """Return 64 random bits per row, a function of only the seed and row index.
 
-    SplitMix64, started at the mixed seed (which keeps seeds 0, 1, 2, ... unrelated) and moved to
+    SplitMix64, started at the mixed seed (so seeds 0, 1, 2, ... are unrelated) and advanced to
     the index: Steele, Lea and Flood (2014), doi:10.1145/2660193.2660195.
 
     >>> [hex(word) for word in row_hash(7, np.array([0, 1]))]
@@ -63,35 +63,35 @@ def folds_of(seed: int, indices: NDArray[Any], n_folds: int) -> NDArray[np.uint8
 
 @dataclass(frozen=True)
 class Fold:
-    """The rows of one fold, or of all others: for `Rows.subset`."""
+    """Selects the rows of one fold, or all others, for `Rows.subset`."""
 
     seed: int
     n_folds: int
     fold: int
-    inside: bool = True  # whether the rows of the fold are meant, or the others
+    inside: bool = True  # whether to select the rows of the fold or the others
 
     def __call__(self, indices: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which of the rows are meant."""
+        """Return a mask of the selected rows."""
         held: NDArray[np.bool_] = folds_of(self.seed, indices, self.n_folds) == self.fold
         return held if self.inside else ~held
 
 
 @dataclass(frozen=True)
 class Sample:
-    """The rows whose hash is at most a bound, or the others: for `Rows.subset`."""
+    """Selects the rows whose hash is at most a bound, or the others, for `Rows.subset`."""
 
     seed: int
-    bound: int  # from `tanager.codes.hash_bound`, where the sample shall have a certain size
-    inside: bool = True  # whether the rows of the sample are meant, or the others
+    bound: int  # use `tanager.codes.hash_bound` for a sample of a given size
+    inside: bool = True  # whether to select the rows of the sample or the others
 
     def __call__(self, indices: NDArray[Any]) -> NDArray[np.bool_]:
-        """Return which of the rows are meant."""
+        """Return a mask of the selected rows."""
         held: NDArray[np.bool_] = row_hash(self.seed, indices) <= np.uint64(self.bound)
         return held if self.inside else ~held
 
 
 def collect_rows(rows: Rows, choice: Choice | None, context: FitContext) -> Rows:
-    """Return the chosen rows, or all, as one chunk in memory; on a cluster only these travel."""
+    """Return the chosen rows, or all, as one chunk in memory; a cluster sends only these rows."""
     first = next(iter(rows.pieces()), None)
     whole = isinstance(first, KeptChunk) and first.in_memory and len(rows.pieces()) == 1
     if choice is None and whole:
@@ -104,20 +104,20 @@ def collect_rows(rows: Rows, choice: Choice | None, context: FitContext) -> Rows
 
 
 def sample_rows(rows: Rows, seed: int, most: int, context: FitContext) -> Rows:
-    """Return `most` rows in memory, chosen by the hash of their index; all if fewer."""
+    """Return `most` rows in memory, chosen by the hash of their index; all if there are fewer."""
     if rows.n_rows <= most:
         return collect_rows(rows, None, context)
     return collect_rows(rows, Sample(seed, hash_bound(rows, seed, most, context)), context)
 
 
 def hash_bound(rows: Rows, seed: int, size: int, context: FitContext) -> int:
-    """Return the bound of the `Sample` that has `size` rows, at least one and at most all."""
+    """Return the bound for a `Sample` of `size` rows, at least one and at most all."""
     return context.engine.run(_HashPass(seed, size), rows, Progress(), "sample rows")
 
 
 @dataclass(frozen=True)
 class _CollectPass:
-    """Collects the rows that a function of their indices chooses."""
+    """Collects the rows selected by a function of their indices."""
 
     choice: Choice | None
 
@@ -137,7 +137,7 @@ class _CollectPass:
 
 @dataclass(frozen=True)
 class _HashPass:
-    """Finds the bound below which so many rows have their hash."""
+    """Finds the bound below which the hashes of `size` rows lie."""
 
     seed: int
     size: int
@@ -160,9 +160,9 @@ Words = NDArray[np.uint64]
 
 
 class _Digest:
-    """Sums, for every feature, code times hash of the index over the rows, modulo 2^64.
+    """Sums, per feature, the code times the hash of the row index over all rows, modulo 2^64.
 
-    Two tables that differ have equal sums with a probability of about 2^-56 per feature.
+    Two different tables have equal sums with a probability of about 2^-56 per feature.
     """
 
     def __init__(self, n_features: int) -> None:
@@ -178,9 +178,9 @@ class _Digest:
         bits = np.zeros(len(words), np.uint64)
         if chunk.weights is not None:
             bits = np.ascontiguousarray(chunk.weights, dtype=np.float64).view(np.uint64)
-        # The low bits of most weights are zeros: fold the high ones onto them.
+        # The low bits of most weights are zero: fold the high ones onto them.
         sums.append(np.dot(bits ^ (bits >> np.uint64(32)), words))
-        # Arrays wrap around in silence; a single number would warn.
+        # Arrays wrap around silently; scalars would warn.
         state += np.array(sums, np.uint64)
         return state
 
@@ -193,7 +193,7 @@ class _Digest:
 
 
 def fingerprint_rows(codebook: Codebook, rows: Rows, context: FitContext) -> str:
-    """Return a text that tells rows, with their order, weights and columns, from all others."""
+    """Return a text that identifies rows including their order, weights and columns."""
     words = context.engine.run(_Digest(codebook.domain.n_features), rows, context.progress, "codes")
     described = json.dumps(codebook.to_dict(), sort_keys=True, default=str)
     digest = hashlib.sha256(described.encode())

@@ -1,4 +1,4 @@
-"""Learning a codebook (one pass sees the rows, a second codes them), and adding rows to it."""
+"""Learn a codebook (one pass observes the rows, a second one codes them), and add rows to it."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tanager.engines import FitContext
 
 MAX_SAMPLE = 200_000  # rows of files from which cut points are learned
-SAMPLE_CELLS = {False: 16_000_000, True: 1 << 27}  # numbers in a sample: of files, in memory
+SAMPLE_CELLS = {False: 16_000_000, True: 1 << 27}  # numbers in a sample: from files, in memory
 _SAMPLE_KEY = 0x5A
 
 
@@ -64,15 +64,15 @@ def learn_codebook(
     """Learn the domains of all columns, and code the rows; options are those of the estimator.
 
     target: the target column's name, or the labels, shape (n_rows,).
-    classes: all classes, where the rows may lack some.
-    sample_weight: a column's name, or the weights; a row of weight zero is as good as absent, but
-        its class is still a class.
+    classes: all classes, if some may not occur in the rows.
+    sample_weight: a column's name, or the weights; a row of weight zero is ignored, except that
+        its class still counts as a class.
     audit: findings are recorded in ``context.info["codes"]["audit"]``.
-    max_sample: the most rows of files from which cut points are learned.
+    max_sample: the largest number of rows of files from which cut points are learned.
 
-    The table is read twice: the first pass sees values, classes, weights and numbers, the second
-    codes the rows. Cut points are learned from all numbers of a table in memory, and from up to
-    `max_sample` rows of files: those whose index has the smallest hash under the seed, so the
+    The table is read twice: the first pass collects values, classes, weights and numbers, the
+    second codes the rows. Cut points are learned from all numbers of a table in memory, or from up
+    to `max_sample` rows of files: those whose index has the smallest hash under the seed, so the
     sample depends neither on chunking nor on threads.
     """
     if missing not in ("value", "marginalize"):
@@ -132,16 +132,16 @@ def learn_codebook(
 
 
 def _add_findings(findings: Sequence[Finding], context: FitContext) -> None:
-    """Add to what the audit has found."""
+    """Append to the findings of the audit."""
     audited = context.record("codes").get("audit", [])
     context.record("codes")["audit"] = [*audited, *(finding.to_dict() for finding in findings)]
 
 
 def _pool_rare(seen: Seen, raw: RawRows, missing: str, context: FitContext) -> None:
-    """Cut categories of more values than codes to the most frequent.
+    """Reduce categories with more values than codes to the most frequent values.
 
-    Dates and values in an order are refused later instead. The rows are read once more, to count
-    the values of these columns alone.
+    Dates and ordered values are rejected later instead. The rows are read once more to count the
+    values of these columns.
     """
     many = {
         at: one
@@ -174,7 +174,7 @@ def _read_columns(
     audit: bool,
     context: FitContext,
 ) -> tuple[Source, dict[str, Reading]]:
-    """Return the table as it is read, and the columns that are not read as they are written."""
+    """Return the table as it is read, and how columns that aren't read as written are parsed."""
     readings: dict[str, Reading] = {}
     if dates is not None:
         table = table.as_text(as_date_styles(dates))
@@ -187,7 +187,7 @@ def _read_columns(
 
 
 def find_features(table: Source, target: Any, sample_weight: Any) -> list[str]:
-    """Return the columns that are neither target nor weight; a name that is absent is refused."""
+    """Return the columns that are neither target nor weight; raise if a named one doesn't exist."""
     for role, name in (("target", target), ("sample_weight", sample_weight)):
         if isinstance(name, str) and name not in table.names:
             raise DataError(
@@ -202,7 +202,7 @@ def find_features(table: Source, target: Any, sample_weight: Any) -> list[str]:
 
 
 class Target(NamedTuple):
-    """What is known of the classes before the rows were seen."""
+    """What is known about the classes before the rows are read."""
 
     name: str
     column: CategoricalColumn | None
@@ -210,7 +210,7 @@ class Target(NamedTuple):
 
     @classmethod
     def of(cls, target: Any, classes: Any, features: Sequence[str], order: Any = None) -> Target:
-        """Learn the classes from an array of labels, or from the list of all classes."""
+        """Take the classes from an array of labels, or from the list of all classes."""
         name = target if isinstance(target, str) else _name_of(target, features)
         if order is not None:
             return cls(name, *ordered_target(order, name))
@@ -228,7 +228,7 @@ class Target(NamedTuple):
     def settle(
         self, table: Source, seen: Seen, *, coded: bool
     ) -> tuple[CategoricalColumn, NDArray[Any], Ints]:
-        """Return the target's column, the classes, and the code of each provisional class id."""
+        """Return the target column, the classes, and the code of each provisional class id."""
         column, dtype, found = self.column, self.dtype, list(seen.labels)
         if coded:
             assert column is not None
@@ -241,7 +241,7 @@ class Target(NamedTuple):
 
 
 def _name_of(labels: Any, features: Sequence[str]) -> str:
-    """Return the name that a series of labels has; "class" without one, or with a feature's."""
+    """Return the name of a series of labels; "class" if it has none, or shares a feature's."""
     name = getattr(labels, "name", None)
     if not isinstance(name, str) or not name or name in features:
         return "class"
@@ -249,7 +249,7 @@ def _name_of(labels: Any, features: Sequence[str]) -> str:
 
 
 def _asked_categories(features: list[str], asked: Any) -> list[str]:
-    """Return the features that the user calls categories."""
+    """Return the features that the user declared as categorical."""
     if asked is None or (isinstance(asked, str) and asked == "from_dtype"):
         return []
     if isinstance(asked, str):
@@ -275,7 +275,7 @@ def _asked_categories(features: list[str], asked: Any) -> list[str]:
 def _blank_features(
     table: Source, features: list[str], asked: frozenset[str], orders: Mapping[int, pa.Array]
 ) -> list[SeenFeature]:
-    """Return how each feature will be seen; those in `asked` and `orders` are categories anyhow."""
+    """Return an empty summary of each feature; those in `asked` and `orders` are categorical."""
     found: list[SeenFeature] = []
     for at, name in enumerate(features):
         kind = table.schema.field(name).type

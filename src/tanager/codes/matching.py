@@ -1,4 +1,4 @@
-"""A table's columns matched to a codebook's features: the one way from any table to codes."""
+"""Match the columns of a table to the features of a codebook: the one way from tables to codes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class CodedBatch(NamedTuple):
-    """Codes of some rows, and what was kept of them."""
+    """The codes of some rows, and the columns to keep."""
 
     codes: Codes  # (n_features, n_rows)
-    kept: pa.RecordBatch | None  # the columns to keep, as they are in the table
+    kept: pa.RecordBatch | None  # the columns to keep, as in the table
     start: int  # index of the first row in the table
 
     @property
@@ -35,14 +35,14 @@ class CodedBatch(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class MatchedTable:
-    """A table, and which of its columns are a codebook's features."""
+    """A table, and the mapping of its columns to the features of a codebook."""
 
     codebook: Codebook
-    table: Source  # the table as it was given
-    source: Source  # the table with the columns that it may lack, and its text as in training
+    table: Source  # the table as passed
+    source: Source  # the table with optional columns added, and text columns as in training
     features: tuple[str, ...]  # the column of each feature
     target: str | None = None  # the column of true classes
-    # columns that are handed through as they are, be they features or not
+    # columns that are passed through unchanged, whether or not they are features
     kept: tuple[str, ...] = ()
 
     @classmethod
@@ -56,11 +56,11 @@ class MatchedTable:
         ignore_extra: bool = False,
         remedy: str = "Drop unseen columns.",
     ) -> MatchedTable:
-        """Match a table's columns by name, or by position where either table has no names.
+        """Match a table's columns by name, or by position if either table has no names.
 
-        target: the column of true classes, where it is read; it may be there anyway.
-        kept: columns that are there for something else. By name they may be features too.
-        ignore_extra: whether columns unknown to the model are ignored, or refused with a `remedy`.
+        target: the column of true classes, if it is to be read; it may be present in any case.
+        kept: columns with another purpose. If matched by name, they may also be features.
+        ignore_extra: whether to ignore columns unknown to the model, or raise with a `remedy`.
         """
         table = open_source(X)
         source = _complete(codebook, table)
@@ -82,8 +82,8 @@ class MatchedTable:
             _refuse_names(codebook, names, extra, remedy)
             names = codebook.domain.names
         pairs = zip(names, codebook.columns, strict=True)
-        # A CSV file's types are guessed from its rows: where a column of codes like '01'
-        # held other text in training, its rows alone may look like numbers.
+        # The types of a CSV file are inferred from its rows: if a column of codes like '01'
+        # contained other texts in training, these rows alone may look like numbers.
         texts = [n for n, c in pairs if c.family == "text" or c.name in codebook.readings]
         if target is not None and codebook.target.family == "text":
             texts.append(target)
@@ -97,14 +97,14 @@ class MatchedTable:
 
     @property
     def values(self) -> Source:
-        """The table with numbers and dates kept as text read as such."""
+        """The table with numbers and dates stored as text parsed."""
         pairs = zip(self.features, self.codebook.columns, strict=True)
         known = self.codebook.readings
         readings = {name: known[c.name] for name, c in pairs if c.name in known}
         return read_columns(self.source, readings) if readings else self.source
 
     def code(self, fragment: Fragment) -> Iterator[CodedBatch]:
-        """Iterate over the codes of a fragment of `source`, a bounded number of rows at a time."""
+        """Iterate over the codes of a fragment of `source`, in batches of limited size."""
         others = [*self.kept, *([] if self.target is None else [self.target])]
         if self.codebook.takes_matrix and not others:
             matrix = fragment.matrix(self.features)
@@ -130,7 +130,7 @@ class MatchedTable:
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def labels(self, batch: CodedBatch) -> NDArray[np.uint16]:
-        """Return the class codes of some rows, from the target's column."""
+        """Return the class codes of some rows from the target column."""
         assert batch.kept is not None
         assert self.target is not None
         column = batch.kept.column(self.target)
@@ -138,7 +138,7 @@ class MatchedTable:
 
 
 def _complete(codebook: Codebook, source: Source) -> Source:
-    """Return the table with the columns that it may lack, each missing in every row."""
+    """Return the table with absent optional columns added, missing in every row."""
     if not (source.named and codebook.named):
         return source
     absent = [name for name in codebook.domain.names if name not in source.names]
@@ -150,7 +150,7 @@ def _complete(codebook: Codebook, source: Source) -> Source:
 def _refuse_names(
     codebook: Codebook, names: Sequence[str], extra: Sequence[str], remedy: str
 ) -> None:
-    """Refuse a table that lacks features or has extra columns; name what is needed alone."""
+    """Raise if a table lacks features or has extra columns; name only what has to change."""
     absent = [name for name in codebook.domain.names if name not in set(names)]
     needed = [name for name in absent if not codebook.may_lack(name)] or absent
     parts, hints = [], []

@@ -1,4 +1,4 @@
-"""Categories of more values than there are codes: the rarest share one."""
+"""Categories with more values than codes: the rarest values share one."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tanager.codes.rows import MAX_ARITY, exact_weights
 from tanager.codes.values import sort_values, to_family
 from tanager.numerics import Floats
 
-OTHERS = "(other values)"  # what the shared code is called
+OTHERS = "(other values)"  # the name of the shared code
 
 
 @dataclass(frozen=True)
 class ValueWeights:
-    """The pass that sums the rows' weights by value, for some categorical features."""
+    """A pass that sums the weights of rows by value, for some categorical features."""
 
-    values: Mapping[int, tuple[str, pa.Array]]  # by place of the feature: name, distinct values
+    values: Mapping[int, tuple[str, pa.Array]]  # by index of the feature: name, distinct values
     total_weight: float
 
     def zero(self) -> tuple[Floats, ...]:
-        """Return no weight for any value."""
+        """Return a weight of zero for every value."""
         return tuple(np.zeros(len(values)) for _, values in self.values.values())
 
     def update(self, state: tuple[Floats, ...], chunk: RawChunk) -> tuple[Floats, ...]:
@@ -48,7 +48,7 @@ class ValueWeights:
         return state
 
     def merge(self, a: tuple[Floats, ...], b: tuple[Floats, ...]) -> tuple[Floats, ...]:
-        """Add the sums; weights lie on a grid on which every sum is exact."""
+        """Add the sums; weights are multiples of a step for which every sum is exact."""
         return tuple(mine + theirs for mine, theirs in zip(a, b, strict=True))
 
     def finish(self, state: tuple[Floats, ...]) -> tuple[Floats, ...]:
@@ -59,16 +59,16 @@ class ValueWeights:
 def keep_frequent(values: pa.Array, weights: Floats, *, own: bool) -> pa.Array:
     """Return the most frequent of too many sorted values, as many as a column has codes for.
 
-    One code is left for the others, and one for "missing" if it has its `own`. Of equally frequent
-    values the first are kept, but none that a single row has. (Where the least weight isn't that of
-    one row, rows are weighted by something else than how often they occur.)
+    One code is reserved for the others, and one for "missing" if it has its `own`. Of equally
+    frequent values the first are kept, except for values that occur in a single row. (If the least
+    weight isn't that of one row, the weights don't represent frequencies.)
     """
     kept = np.argsort(-weights, kind="stable")[: MAX_ARITY - 1 - own]
     return values.take(pa.array(kept[weights[kept] > 1.0] if weights.min() == 1.0 else kept))
 
 
 def with_others(values: pa.Array) -> tuple[pa.Array, int]:
-    """Return values in order, with one more that stands for all others, and its code."""
+    """Return sorted values including one that represents all others, and the code of that one."""
     name = OTHERS
     while values.index(name).as_py() >= 0:
         name += " "
@@ -77,7 +77,7 @@ def with_others(values: pa.Array) -> tuple[pa.Array, int]:
 
 
 def describe_pooling(name: str, n_values: int, n_kept: int) -> Finding:
-    """Return what the audit says of a feature whose rare values share a code."""
+    """Return the audit's finding on a feature whose rare values share a code."""
     rarest = f"the {n_values - n_kept:,} rarest" if n_kept else "none occurs twice, so all"
     reason = f"{n_values:,} different values: {rarest} share one code"
     return Finding(name, "many values", "pooled", reason)

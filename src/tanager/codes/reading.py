@@ -1,4 +1,4 @@
-"""Columns that are not read as they are written: texts as numbers or dates, or not at all."""
+"""Columns that aren't read as written: texts parsed as numbers or dates, or ignored columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tanager.sources.plain import is_text
 from tanager.sources.source import Source
 
 _SIGN = r"^[+-]?"
-# How a number may be written: the pattern of it, then what is taken away or replaced.
+# How a number may be written: its pattern, then the replacements to make.
 NUMBER_STYLES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "plain": (_SIGN + r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$", ()),
     "comma for thousands": (_SIGN + r"(\d{1,3}(,\d{3})+|\d+)(\.\d+)?$", ((",", ""),)),
@@ -25,12 +25,12 @@ NUMBER_STYLES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
         ((" ", ""), (",", ".")),
     ),
 }
-NUMBER_SIGNS = r"^[€$£¥]\s*|\s*[€$£¥%]$"  # a currency or a percent sign beside a number
+NUMBER_SIGNS = r"^[€$£¥]\s*|\s*[€$£¥%]$"  # a currency or percent sign next to a number
 ISO_DATE = r"^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?$"
 _OFFSET = r"^.{10}.*(?P<sign>[+-])(?P<hours>\d{2}):?(?P<minutes>\d{2})$"
-# The audit looks for the first six; the others must be asked for, since digits alone are
-# more often a number or a code, and 03-04-2020 may be March or April.
-YEAR_FIRST = ("ISO", "%Y/%m/%d")  # no other style reads these texts in another way
+# The audit tries the first six; the others must be requested, since digits alone are more
+# often a number or a code, and 03-04-2020 may be in March or April.
+YEAR_FIRST = ("ISO", "%Y/%m/%d")  # texts that no other style parses differently
 AUDITED_DATES = ("ISO", "%Y/%m/%d", "%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%d-%m-%Y")
 DATE_STYLES = (*AUDITED_DATES, "%m-%d-%Y", "%Y%m%d")
 STYLES = {"number": NUMBER_STYLES, "date": DATE_STYLES, "nothing": ("",)}
@@ -38,12 +38,12 @@ STYLES = {"number": NUMBER_STYLES, "date": DATE_STYLES, "nothing": ("",)}
 
 @dataclass(frozen=True)
 class Reading:
-    """How the values of one column are read."""
+    """How the values of one column are parsed."""
 
-    # {'number', 'date', 'nothing'}; 'nothing': the column is left out; every row has the same value
+    # {'number', 'date', 'nothing'}; 'nothing': the column is ignored; every row has the same value
     kind: str
-    # one of `NUMBER_STYLES` or `DATE_STYLES`; "" for 'nothing'. A text that is not written so is
-    # missing; dates with the year first are read whatever the style.
+    # one of `NUMBER_STYLES` or `DATE_STYLES`; "" for 'nothing'. Texts in another style are
+    # missing; dates with the year first are parsed whatever the style.
     style: str = ""
 
     def __post_init__(self) -> None:
@@ -52,12 +52,12 @@ class Reading:
 
     @property
     def type(self) -> pa.DataType:
-        """The type of what was read."""
+        """The type of the parsed values."""
         kinds = {"number": pa.float64(), "date": pa.timestamp("s"), "nothing": pa.int64()}
         return kinds[self.kind]
 
     def read(self, array: pa.Array, name: str) -> pa.Array:
-        """Return a column as it is read; numbers and dates stay what they are."""
+        """Return the parsed column; numbers and dates are left unchanged."""
         if self.kind == "nothing":
             return pa.array(np.zeros(len(array), dtype=np.int64))
         if not is_text(array.type):
@@ -90,7 +90,7 @@ class Reading:
 
 
 def read_columns(source: Source, readings: Mapping[str, Reading]) -> Source:
-    """Return a source, some columns of which are read in their own way."""
+    """Return a source that parses some of its columns."""
     kinds = {
         field.name: readings[field.name].type
         for field in source.schema
@@ -102,7 +102,7 @@ def read_columns(source: Source, readings: Mapping[str, Reading]) -> Source:
 
 
 def parse_texts(texts: pa.Array, kind: str, style: str) -> pa.Array:
-    """Read texts as numbers or dates of one style; null where one is not written so.
+    """Parse texts as numbers or dates of one style; null if one isn't written that way.
 
     >>> parse_texts(pa.array(["1,234", "$5.50", "unknown"]), "number", "comma for thousands")
     <pyarrow.lib.DoubleArray object at ...>
@@ -123,7 +123,7 @@ def parse_texts(texts: pa.Array, kind: str, style: str) -> pa.Array:
     for old, new in changes:
         bare = pc.replace_substring(bare, old, new)
     numbers = pc.if_else(good, bare, pa.scalar(None, pa.string())).cast(pa.float64())
-    # Beyond the range of floats, different numbers can't be told apart.
+    # Different numbers beyond the range of floats can't be distinguished.
     return pc.if_else(pc.is_finite(numbers), numbers, pa.scalar(None, pa.float64()))
 
 
@@ -140,7 +140,7 @@ def _parse_dates(texts: pa.Array, style: str) -> pa.Array:
     checked = pc.if_else(good, filled, pa.scalar(None, pa.string()))
     dates = pc.strptime(checked, format="%Y-%m-%d %H:%M:%S", unit="s", error_is_null=True)
     dates = _real_days(dates, texts, "%Y-%m-%d")
-    # 02:00+02:00 is midnight of UTC.
+    # 02:00+02:00 is midnight in UTC.
     sign, hours, minutes = pc.extract_regex(texts, _OFFSET).flatten()
     ahead = pc.multiply(hours.cast(pa.int64()), 3600)
     ahead = pc.add(ahead, pc.multiply(minutes.cast(pa.int64()), 60))
@@ -149,7 +149,7 @@ def _parse_dates(texts: pa.Array, style: str) -> pa.Array:
 
 
 def _real_days(dates: pa.Array, texts: pa.Array, style: str) -> pa.Array:
-    """Return the dates without the 31st of February, which strptime takes for a day of March."""
+    """Return the dates without those like 31 February, which strptime turns into a day in March."""
     import pyarrow.compute as pc
 
     pattern = style.replace(".", "[.]").replace("%Y", r"\s*\d{1,4}").replace("%m", r"\s*\d{1,2}")

@@ -1,12 +1,12 @@
-"""Rows as small integers: what every later layer reads.
+"""Rows of small integers, which all later layers read.
 
 A chunk holds its codes feature by feature::
 
     codes[i, r]    the value of feature i in row r, 0 .. arity[i]-1;
                    arity[i] itself means "unknown" (missing or unseen)
     labels[r]      the class of row r
-    weights[r]     its weight; None where every weight is one
-    indices[r]     its index in the source, by which it is known everywhere
+    weights[r]     its weight; None if all weights are one
+    indices[r]     its index in the source, which identifies it everywhere
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ Indices = Ints
 # of every kernel, not one per mix of columns.
 Codes = NDArray[np.unsignedinteger[Any]]
 
-MAX_CELLS = 1 << 28  # values × classes of one feature: look-ups spell them out, in 2 GiB
-MAX_ARITY = 65_535  # codes are uint16 at most, and one code is kept for "unknown"
+MAX_CELLS = 1 << 28  # values × classes of one feature: lookups expand them, in 2 GiB
+MAX_ARITY = 65_535  # codes are at most uint16, and one code is reserved for "unknown"
 BLOCK_ROWS = 65_536
-ADDED_ROWS = 1 << 48  # index of the first row that no source has
+ADDED_ROWS = 1 << 48  # index of the first row that isn't from a source
 
 
 def code_dtype(arities: Ints) -> np.dtype[np.uint8] | np.dtype[np.uint16]:
-    """Return the narrowest dtype that holds every code and "unknown"."""
+    """Return the narrowest dtype that can hold every code and "unknown"."""
     widest = int(arities.max(initial=0))
     return np.dtype(np.uint8) if widest <= 255 else np.dtype(np.uint16)
 
 
 class EqualByArrays:
-    """Makes a dataclass equal to another with equal fields, arrays element by element."""
+    """Compares dataclasses field by field, and arrays element by element."""
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and all(
@@ -59,13 +59,13 @@ class EqualByArrays:
 
 @dataclass(frozen=True, eq=False)
 class Domain(EqualByArrays):
-    """What the codes range over: frozen before anything is counted."""
+    """The values that codes can take; frozen before anything is counted."""
 
-    names: tuple[str, ...]  # the features' names, in the order of the codes
-    arities: Ints  # (n_features,); the number of values of each feature
+    names: tuple[str, ...]  # the names of the features, in the order of the codes
+    arities: Ints  # (n_features,); the number of values per feature
     n_classes: int
-    # how many values of each feature, from the first, stand in order: the intervals of a number.
-    # Not given: none.
+    # the number of leading values of each feature that are ordered, such as a number's intervals;
+    # empty: none
     n_ordered: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
@@ -78,7 +78,7 @@ class Domain(EqualByArrays):
         return len(self.names)
 
     def check_codes(self, codes: Codes) -> Codes:
-        """Return codes as the compiled loops read them; a code at or past the arity is unknown."""
+        """Return codes as the compiled loops expect them; codes from the arity on mean unknown."""
         given = np.asarray(codes)
         if given.ndim != 2 or given.shape[0] != self.n_features:
             raise DataError(
@@ -94,7 +94,7 @@ class Domain(EqualByArrays):
 
 
 class Chunk(NamedTuple):
-    """Some rows; see the module's drawing."""
+    """Some rows; see the module docstring for the layout."""
 
     codes: Codes  # (n_features, n_rows), C-contiguous
     labels: NDArray[np.uint16]  # (n_rows,)
@@ -128,16 +128,16 @@ class Chunk(NamedTuple):
         )
 
 
-# From rows' indices to which of them are meant; picklable.
+# Maps row indices to a mask of the selected rows; picklable.
 Choice = Callable[[Indices], NDArray[np.bool_]]
 
 
 class Rows:
     """Rows of one domain as codes, kept where they were coded; immutable.
 
-    Made by `learn_codebook`, by `in_memory`, or from other rows by `subset` and `take`. Reading
-    them again is cheap: codes are never made twice. `n_rows` and `total_weight` are counted when
-    first asked for, unless they are given.
+    Created by `learn_codebook`, by `in_memory`, or from other rows by `subset` and `take`. Reading
+    them again is cheap: rows are coded only once. `n_rows` and `total_weight` are computed on first
+    access unless they are passed.
 
     >>> domain = Domain(("a",), np.array([3]), 2)
     >>> codes, labels = np.array([[0, 2, 1]], np.uint8), np.array([0, 1, 1], np.uint16)
@@ -159,7 +159,7 @@ class Rows:
     ) -> None:
         self.domain = domain
         self.weighted = weighted
-        self.held_out: Rows | None = None  # what stands for them where they are held out
+        self.held_out: Rows | None = None  # used instead of these rows when they are held out
         self._pieces = tuple(pieces)
         if n_rows is not None:
             self.__dict__["n_rows"] = n_rows
@@ -214,7 +214,7 @@ class Rows:
         return float(sum(float(c.weights.sum()) for c in self.chunks() if c.weights is not None))
 
     def pieces(self) -> Sequence[Piece[Chunk]]:
-        """Return the addresses of the chunks, for an engine."""
+        """Return the pieces of the rows, for an engine."""
         return self._pieces
 
     def chunks(self) -> Iterator[Chunk]:
@@ -222,7 +222,7 @@ class Rows:
         return (chunk for piece in self._pieces for chunk in piece.chunks())
 
     def subset(self, choice: Choice) -> Rows:
-        """Return a view of the rows that a picklable function of indices (`Fold`) chooses."""
+        """Return a view of the rows selected by a picklable function of their indices (`Fold`)."""
         pieces = [PieceView(piece, _Chosen(choice)) for piece in self._pieces]
         return Rows(self.domain, pieces, weighted=self.weighted)
 
@@ -237,21 +237,21 @@ class Rows:
         return Rows(self.domain, pieces, weighted=self.weighted)
 
     def weighed(self, factor: Callable[[Chunk], Floats], more: Chunk) -> Rows:
-        """Return the rows, their weights multiplied, followed by `more` weighted rows.
+        """Return the rows with their weights multiplied, followed by `more` weighted rows.
 
-        `factor` is picklable, and gives the factors of a chunk's rows, (n_rows,).
+        `factor` is picklable, and returns the factors for a chunk's rows, (n_rows,).
         """
         weigh = partial(_weigh, factor=factor)
         pieces = [PieceView(piece, partial(weigh, total=0.0)) for piece in self._pieces]
         total = Rows(self.domain, [*pieces, KeptChunk(more)], weighted=True).total_weight
-        grid = 2.0 * total  # beyond any sum of the rounded weights
+        grid = 2.0 * total  # larger than any sum of the rounded weights
         pieces = [PieceView(piece, partial(weigh, total=grid)) for piece in self._pieces]
         assert more.weights is not None
         more = more._replace(weights=exact_weights(more.weights, grid))
         return Rows(self.domain, [*pieces, KeptChunk(more)], weighted=True)
 
     def gather(self) -> Chunk:
-        """Return all rows as one chunk in memory; a MemoryBoundError if that's too much."""
+        """Return all rows as one chunk in memory, or raise a MemoryBoundError if they don't fit."""
         first = self._pieces[0] if len(self._pieces) == 1 else None
         if isinstance(first, KeptChunk) and first.in_memory:
             return first.chunk
@@ -284,14 +284,14 @@ class Rows:
 
 @dataclass(frozen=True)
 class PieceView:
-    """The rows of a piece, with something made of every chunk by a picklable function."""
+    """A view of a piece that applies a picklable function to every chunk."""
 
     piece: Piece[Chunk]
     make: Callable[[Chunk], Chunk]
 
     @cached_property
     def n_rows(self) -> int:
-        """Number of rows; counted where some are chosen."""
+        """Number of rows; counted if the view selects some."""
         if not isinstance(self.make, _Chosen):
             return self.piece.n_rows
         return sum(int(self.make.choice(one.indices).sum()) for one in self.piece.chunks())
@@ -303,7 +303,7 @@ class PieceView:
 
 @dataclass(frozen=True)
 class _Chosen:
-    """Takes the rows that a function of their indices chooses."""
+    """Takes the rows selected by a function of their indices."""
 
     choice: Choice
 
@@ -312,16 +312,16 @@ class _Chosen:
 
 
 def _weigh(chunk: Chunk, factor: Callable[[Chunk], Floats], total: float) -> Chunk:
-    """Multiply the rows' weights, and put them on the grid of a total if given."""
+    """Multiply the rows' weights, and round them to the grid of a total if one is passed."""
     weights = factor(chunk) * (1.0 if chunk.weights is None else chunk.weights)
     return chunk._replace(weights=exact_weights(weights, total))
 
 
 def exact_weights(weights: Floats, total: float) -> Floats:
-    """Round non-negative weights to a dyadic grid on which every sum of them is exact.
+    """Round non-negative weights to a dyadic grid on which all of their sums are exact.
 
-    With the grid's step at 2^-52 of a bound on the `total` weight of all rows, no partial sum
-    needs more than 53 bits, so that counts depend neither on the order of rows nor on the chunking.
+    The step of the grid is 2^-52 of a bound on the `total` weight of all rows, so no partial sum
+    needs more than 53 bits, and counts depend neither on the order of rows nor on the chunking.
     """
     if total <= 0:
         return weights

@@ -1,4 +1,4 @@
-"""What one pass over the raw rows gathers, and the columns that are made of it.
+"""The statistics collected in one pass over the raw rows, and the columns made from them.
 
 Values, classes, weights and a sample of the numbers: see `Seen`.
 """
@@ -39,21 +39,21 @@ from tanager.numerics import Floats, Ints
 
 
 class Making(NamedTuple):
-    """What columns are made with, besides what was seen of each."""
+    """What columns are made from, in addition to the statistics of each."""
 
     labels: NDArray[np.uint16]  # class codes of the sampled rows, in the table's order
     weights: Floats | None
     n_classes: int
-    missing: str  # the estimator's options
+    missing: str  # the options of the estimator
     bins: str | int
 
 
 class RowSample:
     """Keeps the `size` rows whose index has the smallest hash under the seed.
 
-    Rows stand in blocks, each a list of arrays: hashes, row indices, label ids, weights, then the
-    numbers by column. With a quarter more rows than `size` those of the largest hashes leave. A
-    table of no more than `size` rows is kept whole, and nothing is hashed.
+    Rows are stored in blocks, each a list of arrays: hashes, row indices, label ids, weights, then
+    the numbers by column. Once there are a quarter more rows than `size`, those with the largest
+    hashes are dropped. A table of at most `size` rows is kept as a whole, without hashing.
     """
 
     def __init__(self, seed: int, size: int, n_rows: int) -> None:
@@ -65,7 +65,7 @@ class RowSample:
     def add(
         self, indices: Ints, numbers: list[NDArray[Any]], labels: Ints, weights: Floats | None
     ) -> None:
-        """Offer rows: columns of numbers, and the labels' ids."""
+        """Add rows: columns of numbers, and the ids of the labels."""
         self._weighted |= weights is not None
         weights = np.ones(len(labels)) if weights is None else weights
         none = np.zeros(len(labels), np.uint64)
@@ -73,7 +73,7 @@ class RowSample:
         self._offer([hashes, indices, labels, weights, *numbers])
 
     def merge(self, other: RowSample, ids: Ints) -> None:
-        """Add another sample, whose label ids k are ids[k] here."""
+        """Add another sample; its label id k is ids[k] here."""
         self._weighted |= other._weighted
         for hashes, rows, labels, *rest in other._blocks:
             self._offer([hashes, rows, ids[labels], *rest])
@@ -97,9 +97,9 @@ class RowSample:
     def take(
         self, order: Ints, total: float
     ) -> tuple[list[Floats], NDArray[np.uint16], Floats | None]:
-        """Take out the rows, in the table's order: numbers by column, classes, weights.
+        """Remove and return the rows in table order: numbers by column, classes, weights.
 
-        NaN is missing; label k is class order[k]; `total` is the sum of all rows' weights.
+        Missing numbers are NaN; label k is class order[k]; `total` is the sum of all rows' weights.
         """
         blocks, self._blocks = self._blocks, []
         if not blocks:
@@ -110,7 +110,7 @@ class RowSample:
         def join(at: int, kind: Any) -> NDArray[Any]:
             parts = [block[at] for block in blocks]
             for block in blocks:
-                block[at] = rows[:0]  # so that one column at a time is held twice
+                block[at] = rows[:0]  # so that only one column at a time exists twice
             joined: NDArray[Any] = np.concatenate(parts, dtype=kind)[places]
             return joined
 
@@ -122,33 +122,33 @@ class RowSample:
 
 @dataclass
 class SeenCategory:
-    """What rows tell of a feature of distinct values."""
+    """Statistics of a feature with distinct values."""
 
     name: str
     temporal: str  # see `temporal_kind`
-    typed_order: bool  # whether its type carries an order
+    typed_order: bool  # whether its type defines an order
     values: pa.Array | None = None
     order: pa.Array | None = None
     missing: bool = False
-    pooled: bool = False  # whether there are more values, too rare for codes of their own
+    pooled: bool = False  # whether there are further values, too rare for their own codes
 
     @property
     def is_empty(self) -> bool:
-        """Whether no row has a value."""
+        """Whether all rows are missing."""
         return not self.values
 
     def n_codes(self, missing: str) -> int:
-        """Return how many codes the values seen need, that of "missing" included."""
+        """Return the number of codes the values need, including that of "missing"."""
         return len(self.values or ()) + (self.missing and missing == "value")
 
     def add(self, array: pa.Array) -> None:
-        """Add the rows of a column."""
+        """Add some rows of the column."""
         values, missing = distinct_values(array, self.name)
         order = dictionary_order(array, self.name) if self.typed_order else None
         self.merge(SeenCategory(self.name, "", False, values, order, missing))
 
     def merge(self, other: SeenCategory) -> None:
-        """Add what other rows tell."""
+        """Add the statistics of other rows."""
         if self.values is None or other.values is None:
             self.values = other.values if self.values is None else self.values
         else:
@@ -175,18 +175,18 @@ class SeenCategory:
 
 @dataclass
 class SeenNumeric:
-    """What rows tell of a feature of numbers, besides the sample."""
+    """Statistics of a numeric feature, apart from the sample."""
 
     name: str
     temporal: str
     missing: bool = False
-    is_empty: bool = True  # whether no row has a number
-    whole: bool = True  # whether all numbers are of an integer type
-    # those sampled, NaN where missing; none until all rows are seen
+    is_empty: bool = True  # whether all rows are missing
+    whole: bool = True  # whether all numbers have an integer type
+    # the sampled numbers, NaN if missing; empty until all rows are read
     numbers: Floats = field(default_factory=lambda: np.zeros(0))
 
     def add(self, numbers: NDArray[Any], nulls: NDArray[np.bool_] | None) -> NDArray[Any]:
-        """Add the rows of a column; return its numbers, missing ones as NaN."""
+        """Add some rows of the column; return its numbers, with NaN for missing ones."""
         if numbers.dtype.kind != "f":
             if nulls is None:
                 self.is_empty = False
@@ -206,13 +206,13 @@ class SeenNumeric:
         return numbers
 
     def merge(self, other: SeenNumeric) -> None:
-        """Add what other rows tell."""
+        """Add the statistics of other rows."""
         self.missing |= other.missing
         self.is_empty &= other.is_empty
         self.whole &= other.whole
 
     def column(self, making: Making) -> Column:
-        """Return the column, with cuts from the sampled numbers."""
+        """Return the column, with cut points learned from the sampled numbers."""
         if self.is_empty:
             return _empty_column(self.name, making)
         numbers, labels, weights = self.numbers, making.labels, making.weights
@@ -221,7 +221,7 @@ class SeenNumeric:
             numbers, labels = numbers[known], labels[known]
             weights = None if weights is None else weights[known]
         # Integers are counted by value where floats would have to be sorted;
-        # beyond 2^53 a float need not be one that 64 bits can hold.
+        # beyond 2^53, a float may exceed the range of 64-bit integers.
         whole = self.whole and float(np.abs(numbers).max(initial=0.0)) < 2.0**53
         values = numbers.astype(np.int64) if whole else numbers
         own_code = self.missing and making.missing == "value"
@@ -235,19 +235,19 @@ SeenFeature: TypeAlias = SeenCategory | SeenNumeric
 
 
 def _empty_column(name: str, making: Making) -> Column:
-    """Return the column of a feature that is missing in every row."""
-    if making.missing == "marginalize":  # it is left out, as one value of every row
+    """Return the column of a feature that is missing in all rows."""
+    if making.missing == "marginalize":  # ignored, as a constant
         return CategoricalColumn(name, pa.array([0]), None)
     return CategoricalColumn(name, pa.array([], pa.null()), 0)
 
 
 @dataclass
 class Seen:
-    """What some rows tell about the domains."""
+    """Statistics of some rows from which domains are made."""
 
     features: list[SeenFeature]
     sample: RowSample
-    n_rows: int = 0  # of positive weight
+    n_rows: int = 0  # with positive weight
     unit_weights: bool = True
     labels: dict[Any, int] = field(default_factory=dict)  # label to provisional class id
     counts: list[int] = field(default_factory=list)  # by class id: exact sums of weights
@@ -259,7 +259,7 @@ class Seen:
 
 
 class SeeingPass:
-    """Gathers what `Seen` holds; `features` have seen nothing yet."""
+    """Collects the statistics in `Seen`; `features` must be empty."""
 
     def __init__(
         self,
@@ -273,12 +273,12 @@ class SeeingPass:
         self._sample = seed, sample_rows, n_rows
 
     def zero(self) -> Seen:
-        """Return what no rows tell."""
+        """Return the statistics of no rows."""
         return Seen([replace(one) for one in self._features], RowSample(*self._sample))
 
     def update(self, state: Seen, chunk: RawChunk) -> Seen:
         """Add the rows of a chunk."""
-        # A row of weight zero is as good as absent, but its class is still a class.
+        # A row of weight zero is ignored, except that its class still counts as a class.
         ids = self._add_labels(state, chunk)
         kept = chunk.positive()
         if kept is not chunk:
@@ -302,7 +302,7 @@ class SeeingPass:
         else:
             labels = chunk.labels
             check_no_null(labels, self._target, chunk.start)
-            family_of(labels.type, self._target)  # refuses lists and the like
+            family_of(labels.type, self._target)  # rejects lists and the like
             if not pa.types.is_dictionary(labels.type):
                 labels = labels.dictionary_encode()
             local = labels.indices.to_numpy(zero_copy_only=False)
@@ -323,7 +323,7 @@ class SeeingPass:
         return ids[local]
 
     def merge(self, a: Seen, b: Seen) -> Seen:
-        """Return what the rows of both tell."""
+        """Return the statistics of both sets of rows."""
         for mine, theirs in zip(a.features, b.features, strict=True):
             mine.merge(theirs)  # type: ignore[arg-type]
         ids = np.array([a.labels.setdefault(v, len(a.labels)) for v in b.labels], dtype=np.int64)
@@ -336,6 +336,6 @@ class SeeingPass:
         return a
 
     def finish(self, state: Seen) -> Seen:
-        """Cut the sample to its size."""
+        """Reduce the sample to its size."""
         state.sample.tighten()
         return state

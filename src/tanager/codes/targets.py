@@ -1,4 +1,4 @@
-"""Labels of any kind as class codes, and row weights: checked, and summed exactly."""
+"""Convert labels of any kind to class codes, and check row weights and sum them exactly."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tanager.numerics import Floats
 from tanager.sources.gate import EXACT, admit_array, admit_column
 from tanager.sources.plain import numpy_dtype, value_type
 
-MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of texts of one width
-# A weight says how many rows a row stands for. Within these bounds no product or
+MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of fixed-width texts
+# A weight is the number of rows that a row represents. Within these bounds, no product or
 # square of weights leaves the range of floats.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-50, 1e50
-_UNIT = 1_127  # sums are whole multiples of 2^-1127: below the last bit of any float
+_UNIT = 1_127  # sums are multiples of 2^-1127, which is below the last bit of any float
 
 
 def as_labels(
@@ -30,7 +30,7 @@ def as_labels(
 ) -> tuple[pa.Array, np.dtype[Any]]:
     """Return 1-D labels as an Arrow array, and the dtype of the classes: that of ``np.unique(y)``.
 
-    Errors call labels by `name`, or a series by its own, and count rows from `start`.
+    Error messages call the labels `name`, or a series by its own name, and count rows from `start`.
     """
     own = getattr(y, "name", None)
     name = own if name is None and isinstance(own, str) else name
@@ -58,7 +58,7 @@ def as_labels(
 
 
 def _as_array(y: Any, warn: bool, name: str | None) -> NDArray[Any]:
-    """Return labels as a NumPy array of one dimension."""
+    """Return labels as a one-dimensional NumPy array."""
     try:
         array = np.asarray(y)
         if isinstance(y, list | tuple) and _loses(array, y):
@@ -78,7 +78,7 @@ def _as_array(y: Any, warn: bool, name: str | None) -> NDArray[Any]:
 
 
 def _loses(array: NDArray[Any], labels: Sequence[Any]) -> bool:
-    """Return whether NumPy makes one of two labels: of texts with a NUL, of large numbers."""
+    """Return whether NumPy can't distinguish all labels: texts with a NUL, large numbers."""
     if array.dtype.kind == "f":
         return any(isinstance(label, int) and abs(label) >= EXACT for label in labels)
     if array.dtype.kind != "U" or array.ndim != 1:
@@ -87,7 +87,7 @@ def _loses(array: NDArray[Any], labels: Sequence[Any]) -> bool:
 
 
 def _admit(y: Any, name: str | None) -> pa.Array:
-    """Let labels through the gate of all columns."""
+    """Convert labels to a supported Arrow type, as for other columns."""
     try:
         return admit_column(y, f"the {_called(name)}")
     except (DataError, TypeError) as error:
@@ -97,7 +97,7 @@ def _admit(y: Any, name: str | None) -> pa.Array:
 def column_labels(
     column: Any, name: str | None = None, start: int = 0
 ) -> tuple[pa.Array, np.dtype[Any]]:
-    """Return an Arrow column of a plain type as labels, and the dtype the classes shall have."""
+    """Return an Arrow column of a supported type as labels, and the dtype for the classes."""
     check_no_null(column, name, start)
     kind = value_type(column.type)
     if pa.types.is_temporal(kind) or pa.types.is_nested(kind):
@@ -118,14 +118,14 @@ def _no_classes(kind: object, name: str | None) -> DataError:
 
 
 def target_column(labels: pa.Array, name: str) -> CategoricalColumn:
-    """Return the codes of the classes that occur."""
+    """Return the column of the classes that occur."""
     values = distinct_values(labels, name).values
     check_n_classes(len(values))
     return CategoricalColumn(name, sort_values(values), None)
 
 
 def check_n_classes(n_classes: int) -> None:
-    """Refuse more classes than codes."""
+    """Raise if there are more classes than codes."""
     if n_classes > MAX_ARITY:
         raise DataError(
             f"Unknown label type: the target has more than {MAX_ARITY:,} distinct values. "
@@ -134,7 +134,7 @@ def check_n_classes(n_classes: int) -> None:
 
 
 def ordered_target(order: Any, name: str) -> tuple[CategoricalColumn, np.dtype[Any]]:
-    """Return the codes of classes that stand in an order, and the dtype they shall have."""
+    """Return the column of ordered classes, and the dtype for them."""
     if isinstance(order, str) or not isinstance(order, Sequence | np.ndarray):
         raise ConfigurationError(
             f"classes_ordered={order!r}. Give all classes in a list, the lowest first."
@@ -145,7 +145,7 @@ def ordered_target(order: Any, name: str) -> tuple[CategoricalColumn, np.dtype[A
             f"classes_ordered={list(order)!r}. Give at least two classes, each of them once."
         )
     kind = FAMILY_TYPES[family_of(values.type, name)]
-    # Numbers and texts as columns hold them: 64 bits, not what the list happens to have.
+    # Numbers and texts in the types of columns, 64 bits wide, not those of the list.
     return CategoricalColumn(name, values.cast(kind), None, ordered=True), dtype
 
 
@@ -163,9 +163,9 @@ def class_array(target: CategoricalColumn, dtype: np.dtype[Any]) -> NDArray[Any]
 def code_labels(
     target: CategoricalColumn, labels: pa.Array, name: str | None = None, start: int = 0
 ) -> NDArray[np.uint16]:
-    """Return the class codes of labels, which start at row `start`; an unseen one is an error."""
+    """Return the class codes of labels, the first in row `start`; raise if a label is unseen."""
     check_no_null(labels, name or target.name, start)
-    # As narrow as features' codes mostly are: the same kernel serves both.
+    # As narrow as most features' codes, so the same kernel can be used.
     narrow = code_dtype(np.array([target.arity]))
     codes = np.empty(len(labels), dtype=narrow)
     target.encode(labels, codes)
@@ -180,7 +180,7 @@ def code_labels(
 
 
 def check_no_null(labels: pa.Array, name: str | None = None, start: int = 0) -> None:
-    """Refuse labels that are missing; `start` is the row of the first of them."""
+    """Raise if a label is missing; `start` is the row of the first label."""
     if labels.null_count:
         row = start + int(np.argmax(labels.is_null().to_numpy(zero_copy_only=False)))
         how = f": open_table(X, drop_missing={name!r}) or --drop-missing-target" if name else ""
@@ -217,7 +217,7 @@ def _called(name: str | None) -> str:
 
 
 def as_weights(sample_weight: Any, n_rows: int | None) -> Floats:
-    """Return row weights as float64, checked; a number is the weight of every row."""
+    """Return row weights as float64 after checking them; a number is the weight of every row."""
     try:
         weights = admit_array(np.asarray(sample_weight, dtype=np.float64))
     except (TypeError, ValueError, OverflowError) as error:
@@ -244,7 +244,7 @@ def as_weights(sample_weight: Any, n_rows: int | None) -> Floats:
 
 
 def check_weights(weights: Floats, start: int) -> None:
-    """Refuse negative, infinite, missing, tiny and huge weights, by row."""
+    """Raise if a weight is negative, infinite, missing, tiny or huge, and name the row."""
     good = (weights == 0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
     if good.all():
         return
@@ -257,7 +257,7 @@ def check_weights(weights: Floats, start: int) -> None:
 
 
 def weight_column(column: pa.Array, name: str, start: int) -> Floats:
-    """Return some rows of a column of weights, from row `start` on; null is an error."""
+    """Return the weights in some rows of a column, from row `start` on; raise if one is null."""
     if family_of(column.type, name) == "text":
         raise DataError(
             f"The weights in column {name!r} are text. A weight is a finite number, zero or more. "
@@ -278,9 +278,9 @@ def no_weight_error() -> DataError:
 
 
 def class_factors(class_weight: Any, classes: NDArray[Any], sums: Floats) -> Floats:
-    """Return the factor of each class on its rows' weights.
+    """Return the factor that each class applies to the weights of its rows.
 
-    "balanced" gives every class the same total; a class that a mapping doesn't name has 1.
+    "balanced" gives all classes the same total weight; a class not in a mapping has a factor of 1.
     """
     if class_weight is None:
         return np.ones(len(classes))

@@ -1,8 +1,8 @@
-"""Families of values, lossless ways between them, and the distinct values of a column.
+"""Families of values, lossless conversions between them, and the distinct values of a column.
 
-A column that was numbers in training and comes as text later is read as numbers if every text is
-one; the integer 3, the float 3.0 (what pandas makes of integers with a gap) and the text '3' are
-the same value. Anything else is refused by name.
+A column that was numeric in training and is text later is parsed as numbers if all of its texts
+are numbers; the integer 3, the float 3.0 (what pandas makes of integers with missing values) and
+the text '3' are the same value. Anything else raises an error that names the column.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ FAMILY_TYPES = {
     "null": pa.null(),
 }
 
-_DECIMAL = r"^[+-]?\d+\.\d+$"  # the text of a number with a decimal point
-MOST_VALUES = 1 << 22  # of a category, while rows are seen: the rarest are then pooled
-# Integers in a range up to this are marked in a table; past it they are hashed.
+_DECIMAL = r"^[+-]?\d+\.\d+$"  # a number with a decimal point, as text
+MOST_VALUES = 1 << 22  # of a category while rows are read; the rarest are pooled afterwards
+# Integers in a range up to this size are marked in a table; otherwise they are hashed.
 MARK_RANGE = 1 << 20
 
 
@@ -42,7 +42,7 @@ def is_temporal(kind: pa.DataType) -> bool:
 
 
 def temporal_kind(kind: pa.DataType) -> str:
-    """Return what a column's seconds are of: "date", "time", "duration"; "" for anything else."""
+    """Return what a column of seconds measures: "date", "time", "duration"; "" for other types."""
     if not is_temporal(kind):
         return ""
     if pa.types.is_time(kind):
@@ -51,7 +51,7 @@ def temporal_kind(kind: pa.DataType) -> str:
 
 
 def has_order(kind: pa.DataType) -> bool:
-    """Return whether a column's type carries an order of its values."""
+    """Return whether a column's type defines an order of its values."""
     return bool(pa.types.is_dictionary(kind) and kind.ordered)
 
 
@@ -84,7 +84,7 @@ def family_of(kind: pa.DataType, name: str) -> str:
 
 
 def to_family(values: pa.Array, family: str, name: str, known: pa.Array | None = None) -> pa.Array:
-    """Convert values to a family, or to null; `known` values may be looked up among them."""
+    """Convert values to a family, or to null; `known` are the values to look them up in."""
     kind = values.type
     own = family_of(kind, name)
     wanted = FAMILY_TYPES[family]
@@ -96,7 +96,7 @@ def to_family(values: pa.Array, family: str, name: str, known: pa.Array | None =
         if own == "text" or own == "integer":
             return _cast(values, wanted, name)
         if pa.types.is_duration(kind):
-            # A span has no text in Arrow: its seconds stand for it.
+            # Arrow can't cast durations to text, so use their seconds.
             return _cast(_seconds(values, name), wanted, name)
         if is_temporal(kind):
             return _cast(_cast(values, _common_unit(kind), name), wanted, name)
@@ -117,7 +117,7 @@ def to_family(values: pa.Array, family: str, name: str, known: pa.Array | None =
 
 
 def _whole_texts(values: pa.Array, name: str, known: pa.Array | None) -> pa.Array:
-    """Return whole floats as texts of integers; refuse others, and all if a known text is '1.0'."""
+    """Return whole floats as texts of integers; raise for others, or if a known text is '1.0'."""
     import pyarrow.compute as pc
 
     if known is not None and pc.any(pc.match_substring_regex(known, _DECIMAL)).as_py():
@@ -125,7 +125,7 @@ def _whole_texts(values: pa.Array, name: str, known: pa.Array | None) -> pa.Arra
     numbers, nulls = to_numbers(values, name)
     gaps = np.isnan(numbers) if nulls is None else np.isnan(numbers) | nulls
     given = numbers[~gaps]
-    # Past 2^53 a float stands for several integers.
+    # Past 2^53, a float represents several integers.
     if not ((np.abs(given) < 2.0**53) & (given == np.trunc(given))).all():
         raise _type_error(name, "text", str(values.type))
     whole = np.where(gaps, 0.0, numbers).astype(np.int64)
@@ -133,7 +133,7 @@ def _whole_texts(values: pa.Array, name: str, known: pa.Array | None) -> pa.Arra
 
 
 def _common_unit(kind: pa.DataType) -> pa.DataType:
-    """Return the type through which dates and times become text: one text for each instant."""
+    """Return the type by which dates and times are converted to text: one text per instant."""
     if pa.types.is_time(kind):
         return pa.time64("us")
     return pa.timestamp("us")
@@ -142,10 +142,10 @@ def _common_unit(kind: pa.DataType) -> pa.DataType:
 def to_numbers(
     array: pa.Array, name: str, *, temporal: str = ""
 ) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-    """Return a column as int64 or float64, and where it is null (None: nowhere).
+    """Return a column as int64 or float64, and the mask of its nulls (None if it has none).
 
-    Dates become seconds since 1970, durations seconds. With `temporal` (see `temporal_kind`) a
-    column of anything else is refused, except for ISO dates kept as text.
+    Dates become seconds since 1970, durations become seconds. With `temporal` (see
+    `temporal_kind`), only such columns and ISO dates stored as text are accepted.
     """
     kind = array.type
     if pa.types.is_dictionary(kind):
@@ -177,18 +177,18 @@ def to_numbers(
 
 
 def _all_missing(array: pa.Array) -> bool:
-    """Return whether no row has a value: then the type, often a guess, says nothing."""
+    """Return whether all rows are missing: the type, often a guess, is then meaningless."""
     return bool(array.is_null(nan_is_null=True).true_count == len(array))
 
 
 def refuse_temporal(array: pa.Array, name: str) -> None:
-    """Refuse dates and times where training had numbers: their unit would be a guess."""
+    """Reject dates and times if training had numbers, since their unit would be a guess."""
     if is_temporal(array.type) and not _all_missing(array):
         raise _type_error(name, "numbers or booleans", str(array.type))
 
 
 def _narrow(array: pa.Array) -> pa.Array:
-    """Return integers as int64, or, past 2^63, as floats: no cut point needs their last digits."""
+    """Return integers as int64, or as floats past 2^63: cut points don't need their last digits."""
     try:
         return array.cast(pa.int64())
     except pa.ArrowInvalid:
@@ -217,11 +217,11 @@ def _parse(array: pa.Array, name: str) -> pa.Array:
 
     try:
         texts = pc.utf8_trim_whitespace(array.cast(pa.string()))
-        # Booleans that a CSV file brought back as text: 'True', 'FALSE'.
+        # Booleans that were written to a CSV file as text: 'True', 'FALSE'.
         texts = pc.replace_substring_regex(texts, "(?i)^true$", "1")
         texts = pc.replace_substring_regex(texts, "(?i)^false$", "0")
         try:
-            return texts.cast(pa.int64())  # past 2^53, floats would join neighbours
+            return texts.cast(pa.int64())  # past 2^53, floats would merge neighbours
         except pa.ArrowInvalid:
             return texts.cast(pa.float64())
     except pa.ArrowInvalid as error:
@@ -234,7 +234,7 @@ def _parse(array: pa.Array, name: str) -> pa.Array:
 
 
 def _parse_iso(array: pa.Array, name: str) -> pa.Array:
-    """Return texts such as 2026-03-01 as dates; refused where one is no such text."""
+    """Return texts such as 2026-03-01 as dates; raise if one has another form."""
     dates = parse_texts(array, "date", "ISO")
     if dates.null_count > array.null_count:
         raise _type_error(name, "dates or times", str(array.type))
@@ -259,7 +259,7 @@ def _type_error(name: str, wanted: str, given: str) -> DataError:
 
 
 class Distinct(NamedTuple):
-    """The distinct values of some rows, in no order, and whether a row was missing."""
+    """The distinct values of some rows, in no particular order, and whether any row is missing."""
 
     values: pa.Array  # int64, float64, bool or string; no nulls
     missing: bool
@@ -293,7 +293,7 @@ def distinct_values(array: pa.Array, name: str) -> Distinct:
 
 
 def _distinct_dictionary(array: pa.DictionaryArray, name: str) -> Distinct:
-    """Look only at the dictionary's entries that occur: declared is not seen."""
+    """Return only the dictionary entries that occur, not all that are declared."""
     indices, missing = array.indices, array.null_count > 0
     if missing:
         indices = indices.drop_null()
@@ -306,7 +306,7 @@ def _distinct_dictionary(array: pa.DictionaryArray, name: str) -> Distinct:
 
 
 def distinct_integers(numbers: Ints) -> Ints:
-    """Return the distinct values, ascending; no hashing where the range is small."""
+    """Return the distinct values, ascending, without hashing if their range is small."""
     if numbers.shape[0] == 0:
         return numbers
     low, high = int(numbers.min()), int(numbers.max())
@@ -323,12 +323,12 @@ def _finite(values: pa.Array, name: str) -> pa.Array:
     numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     if np.isinf(numbers).any():
         raise infinite_error(name)
-    # -0.0 and 0.0 are one number.
+    # -0.0 and 0.0 are the same number.
     return pa.array(np.unique(numbers[~np.isnan(numbers)] + 0.0))
 
 
 def _exact_floats(values: pa.Array, name: str) -> pa.Array:
-    """Return decimals as floats; refuse one that a float would take for another."""
+    """Return decimals as floats; raise if one has more digits than a float can hold."""
     floats = decimals_to_floats(values)
     for decimal, number in zip(values.to_pylist(), floats.to_pylist(), strict=True):
         if (int(number) if number.is_integer() else Decimal(repr(number))) != decimal:
@@ -351,7 +351,7 @@ def to_integers(values: pa.Array, name: str) -> pa.Array:
 
 
 def unite_values(a: pa.Array, b: pa.Array, name: str) -> pa.Array:
-    """Return the distinct values of both."""
+    """Return the distinct values of both arrays."""
     if len(a) == 0 or a.type == pa.null():
         return b
     if len(b) == 0 or a.equals(b):
@@ -369,12 +369,12 @@ def sort_values(values: pa.Array) -> pa.Array:
 
 
 def can_pool(values: pa.Array) -> bool:
-    """Return whether values may share a code: texts, and whole numbers, which can be texts."""
+    """Return whether values may share a code: texts, and integers, which can become texts."""
     return is_text(values.type) or pa.types.is_integer(values.type)
 
 
 def check_arity(values: pa.Array, name: str) -> pa.Array:
-    """Refuse more values than codes, and where the rarest can share one, more than are counted."""
+    """Raise if there are more values than codes, or more than can be counted if rare ones pool."""
     most = MOST_VALUES if can_pool(values) else MAX_ARITY
     if len(values) > most:
         raise too_many_error(name, most)
@@ -382,7 +382,7 @@ def check_arity(values: pa.Array, name: str) -> pa.Array:
 
 
 def too_many_error(name: str, most: int) -> DataError:
-    """Return the error for a category of more than so many values."""
+    """Return the error for a category with more than `most` values."""
     return DataError(
         f"Column {name!r} has more than {most:,} distinct values as a category. "
         "Drop it if it identifies rows, group its rare values, or, if it holds numbers, "
