@@ -16,7 +16,7 @@ from tanager.parameters.tables import (
 )
 from tanager.registry import lazy_exports
 
-if TYPE_CHECKING:  # what editors and type checkers see
+if TYPE_CHECKING:  # for editors and type checkers
     from tanager.parameters.acll import ACLLParameters as ACLLParameters
     from tanager.parameters.dfe import DFE as DFE
     from tanager.parameters.discriminative import Discriminative as Discriminative
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from tanager.parameters.learner import ParameterLearner as ParameterLearner
     from tanager.parameters.learner import TablePrior as TablePrior
 
-# Learners are loaded on first use: reading a model needs no learner, and so neither
+# Learners are loaded on first use: reading a model needs none of them, and so neither
 # scikit-learn nor SciPy, whose imports take longer than everything else.
 _HOMES = {
     **PARAMETERS.exports,

@@ -25,10 +25,10 @@ from tanager.structure.acll import (
 class ACLLParameters(CountLearner):
     r"""The parameters that maximise the approximate conditional log-likelihood.
 
-    In closed form, from counts: a value's weight is its count in the class less a share of its
-    count in all classes. That pushes down what all classes have in common, so the tables
-    discriminate well but are distorted as probabilities of the features. Made for `ACLL` trees,
-    valid for any structure.
+    In closed form, from counts: a value's weight is its count in the class minus a share of its
+    count over all classes. That discounts whatever all classes have in common, so the tables
+    discriminate well but are distorted as probabilities of the features. Designed for `ACLL`
+    trees, valid for any structure.
 
     Parameters
     ----------
@@ -38,8 +38,8 @@ class ACLLParameters(CountLearner):
     Notes
     -----
     :math:`\theta_{jck} \propto \max(N', N_{jck} + \beta \sum_{c'} N_{jc'k})` over
-    the values k, and likewise for the class (theorem 3.8, equation 26). A context without a
-    row of the class has the uniform distribution.
+    the values k, and likewise for the class (theorem 3.8, equation 26). A context without
+    rows of the class has the uniform distribution.
 
     References
     ----------
@@ -66,7 +66,7 @@ class ACLLParameters(CountLearner):
         trees: Sequence[ContextTree],
         context: FitContext,
         *,
-        intervals: bool = True,  # noqa: ARG002 - how sure these tables are isn't known
+        intervals: bool = True,  # noqa: ARG002 - the uncertainty of these tables isn't known
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
         beta = self._beta(class_counts, context)
@@ -85,14 +85,14 @@ class ACLLParameters(CountLearner):
         )
 
     def family(self, tree: ContextTree) -> FamilyTable:
-        """Estimate one family whose rows are all rows."""
+        """Estimate one family, given a tree of all rows."""
         classes = np.zeros(tree.context_arities[0])
         classes[tree.levels[1].value] = tree.levels[1].node_counts()
         beta = self._beta(classes, FitContext())
         return _family(tree, beta=beta, floor=check_pseudo_count(self.pseudo_count))
 
     def log_prior(self, class_counts: Floats) -> Floats:
-        """Estimate the class prior likewise."""
+        """Estimate the class prior the same way."""
         beta = self._beta(class_counts, FitContext())
         return _log_prior(class_counts, beta, check_pseudo_count(self.pseudo_count))
 
@@ -103,7 +103,7 @@ def _log_prior(class_counts: Floats, beta: float, floor: float) -> Floats:
 
 
 def _family(tree: ContextTree, *, beta: float, floor: float) -> FamilyTable:
-    """Estimate one family; only full contexts count, the others never answer, and are uniform."""
+    """Estimate one family; only full contexts are used, the others are uniform."""
     cells = family_weights(tree, beta, floor)
     uniform = -np.log(tree.arity)
     log_prob, log_escape = np.full(tree.n_cells, uniform), np.full(tree.n_nodes, uniform)

@@ -1,4 +1,4 @@
-"""Discriminative frequency estimates: each row counts for as much as the model errs on it."""
+"""Discriminative frequency estimates: each row is weighted by the model's error on it."""
 
 from __future__ import annotations
 
@@ -17,28 +17,28 @@ from tanager.parameters.scores import Layout, fill_tables
 from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
 
-COPIES = 8  # of each number while tables are made of frequencies
+COPIES = 8  # of each number while converting frequencies to tables
 
 
 @dataclass(eq=False, repr=False)
 class DFE(ParameterLearner):
-    r"""Frequencies in which each row counts for its error under the tables so far.
+    r"""Frequencies in which each row is weighted by its error under the tables so far.
 
-    A cheap baseline between counting and `Discriminative`: reading the rows in
-    turn, a row of class y adds :math:`1 - P(y \mid x)` instead of 1 to its counts.
+    A cheap baseline between counting and `Discriminative`: going through the rows in
+    order, a row of class y adds :math:`1 - P(y \mid x)` instead of 1 to its counts.
 
     Parameters
     ----------
     n_passes : int
-        How often the rows are read.
+        Number of passes over the rows.
     m : float
         Weight of the uniform distribution in the m-estimates of the frequencies.
 
     Notes
     -----
     The result depends on the order of the rows; the passes run in one thread.
-    A context that no row added to has the m-estimate of the plain counts. A
-    family with an unknown member is left out of its row.
+    A context to which no row has added uses the m-estimate of the plain counts.
+    Families with an unknown member are skipped for that row.
 
     References
     ----------
@@ -101,7 +101,7 @@ class DFE(ParameterLearner):
         return frequencies
 
     def _log_share(self, frequencies: Floats, axis: int) -> Floats:
-        """Return the m-estimate's logarithm along an axis."""
+        """Return the log of the m-estimate along an axis."""
         size = frequencies.shape[axis]
         total = frequencies.sum(axis=axis, keepdims=True) + self.m
         shares: Floats = np.log((frequencies + self.m / size) / total)

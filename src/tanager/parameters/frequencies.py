@@ -1,4 +1,4 @@
-"""Estimates that are frequencies with something added: ML, Laplace, m-estimate."""
+"""Smoothed frequencies: maximum likelihood, Laplace, m-estimate."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ class _Additive(CountLearner):
 
     @abstractmethod
     def _added(self, arity: int) -> float:
-        """Return how many rows are added to each value."""
+        """Return the number of rows added to each value."""
 
 
 @dataclass(eq=False, repr=False)
 class MaximumLikelihood(_Additive):
     r"""Relative frequencies; zeros become `epsilon`, then the table is renormalised.
 
-    The estimate of Pernkopf and Bilmes. Choose it to reproduce their results;
-    elsewhere the m-estimate or the HDP is better calibrated.
+    The estimate used by Pernkopf and Bilmes. Choose it to reproduce their results;
+    otherwise the m-estimate or the HDP is better calibrated.
 
     Parameters
     ----------
     epsilon : float, default=1e-5
-        What replaces a frequency of zero.
+        Replacement for frequencies of zero.
 
     Notes
     -----
-    A context that never occurred has the estimate of its longest prefix that did.
+    A context that never occurred uses the estimate of its longest prefix that did.
 
     Examples
     --------
@@ -82,7 +82,7 @@ class MaximumLikelihood(_Additive):
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""
         total, node = tree.node_counts(), tree.cell_nodes()
-        # An empty root answers uniformly: every value at epsilon, renormalised.
+        # An empty root is uniform: every value at epsilon, renormalised.
         log_sum = np.log((total > 0) + self.epsilon * (tree.arity - np.diff(tree.node_start)))
         log_prob = np.log(tree.cell_count / total[node]) - log_sum[node]
         log_escape = np.log(self.epsilon) - log_sum
@@ -92,7 +92,7 @@ class MaximumLikelihood(_Additive):
         return 0.5  # for the variances: Jeffreys' prior
 
     def log_prior(self, class_counts: Floats) -> Floats:
-        """Estimate the class prior likewise."""
+        """Estimate the class prior the same way."""
         return _log_shares(np.maximum(class_counts / class_counts.sum(), self.epsilon))
 
 
@@ -126,7 +126,7 @@ class Laplace(_Additive):
         return self.alpha
 
     def log_prior(self, class_counts: Floats) -> Floats:
-        """Estimate the class prior likewise."""
+        """Estimate the class prior the same way."""
         return _log_shares(class_counts + self.alpha)
 
 
@@ -134,20 +134,20 @@ class Laplace(_Additive):
 class MEstimate(_Additive):
     r"""The m-estimate with back-off, :math:`(n + m / |X|) / (N + m)`.
 
-    A context that never occurred has the estimate of its longest prefix that did.
+    A context that never occurred uses the estimate of its longest prefix that did.
 
     Parameters
     ----------
     m : float or "cv", default="cv"
-        The weight of the uniform distribution, in rows. ``"cv"`` takes the m
-        among 0, 0.05, 0.2, 1, 5 and 20 with the least log-loss on a hold-out of
-        ``min(N / 10, 5000)`` training rows, then estimates from all rows. Below
-        ten rows m is 1. ``m=0`` is taken as its limit: 1e-10.
+        The weight of the uniform distribution, in rows. ``"cv"`` picks the m
+        among 0, 0.05, 0.2, 1, 5 and 20 with the lowest log-loss on a hold-out set of
+        ``min(N / 10, 5000)`` training rows, then estimates from all rows. With fewer
+        than ten rows m is 1. ``m=0`` is approximated by 1e-10.
 
     Notes
     -----
     The class prior always has m = 1. Choosing m costs two or three more passes;
-    ``info_["parameters"]`` has the choice and the hold-out's log-losses.
+    ``info_["parameters"]`` has the choice and the hold-out log-losses.
 
     Examples
     --------
@@ -211,9 +211,9 @@ class Friedman(CountLearner):
     r"""Frequencies smoothed towards the feature's marginal by `n0` virtual rows.
 
     Every context, however long, is smoothed towards the marginal over all classes, so a small
-    class is drawn towards the others.
+    class is pulled towards the others.
     Choose it to reproduce Friedman, Geiger and Goldszmidt (and the letter table
-    of Pernkopf and Bilmes); elsewhere the m-estimate or the HDP is better.
+    of Pernkopf and Bilmes); otherwise the m-estimate or the HDP is better.
 
     Parameters
     ----------
@@ -223,8 +223,8 @@ class Friedman(CountLearner):
     Notes
     -----
     :math:`\hat\theta_{x | \Pi} = (n + N_0 \hat P(x)) / (N_\Pi + N_0)`. A context that
-    never occurred has the marginal. The class prior is the frequency; frequencies of zero become
-    1e-10.
+    never occurred uses the marginal. The class prior is the class frequencies; frequencies of
+    zero become 1e-10.
 
     References
     ----------
@@ -255,7 +255,7 @@ class Friedman(CountLearner):
         if tree.n_cells:
             marginal[tree.cell_value[root]] = tree.cell_count[root] / tree.total
         log_marginal = np.log(marginal / marginal.sum())
-        # Contexts that are not full repeat the marginal; only full ones have counts of their own.
+        # Shorter contexts repeat the marginal; only full ones have their own counts.
         log_prob, log_escape = log_marginal[tree.cell_value], np.zeros(tree.n_nodes)
         log_escape[0] = np.log(self.least * tree.arity / marginal.sum())
         full, cells = tree.nodes(tree.depth), slice(int(tree.level_cell[-2]), None)
@@ -266,7 +266,7 @@ class Friedman(CountLearner):
         return TreeTable(tree.without_counts(), log_prob, log_escape, inherit=True).compact()
 
     def spread(self, tree: ContextTree) -> FamilyTable | None:
-        """Return the variances of one family, the marginal taken as known."""
+        """Return the variances of one family, treating the marginal as known."""
         root = slice(0, int(tree.node_start[1]))
         marginal = np.bincount(tree.cell_value[root], tree.cell_count[root], tree.arity)
         added = self.n0 * marginal / max(tree.total, np.finfo(float).tiny)

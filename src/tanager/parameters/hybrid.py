@@ -1,4 +1,4 @@
-"""Tables by gradient on a fixed structure, under the hybrid margin loss or any other."""
+"""Tables trained by gradient descent on a fixed structure, by default with the hybrid loss."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JOINT = ("keep", "refine", "restart")
 class Hybrid(Trained, ParameterLearner):
     r"""Train the tables of a given structure by mini-batch Adam.
 
-    The tables stay proper probabilities [1]_. The default loss combines likelihood and margin
+    The tables remain proper probabilities [1]_. The default loss combines likelihood and margin
     (`HybridMargin`) for few errors; for calibrated probabilities choose ``loss="cll"`` or
     another learner.
 
@@ -35,14 +35,14 @@ class Hybrid(Trained, ParameterLearner):
         See `tanager.losses`; any ``loss(log_joint, y) -> (value, gradient)``.
     joint : {"keep", "refine", "restart"}, default="keep"
         What to do with tables that `Differentiable` learned together with the structure: keep
-        them, continue training from them, or start afresh.
+        them, continue training from them, or start from scratch.
     training : Training or None, default=None
-        Epochs, learning rate, held-out rows; None is
+        Epochs, learning rate, held-out rows; None uses
         `tanager.training.Training` with its defaults.
 
     Notes
     -----
-    A context is updated only in batches that contain it, so one never seen stays near uniform.
+    A context is updated only in batches that contain it, so an unseen one stays near uniform.
     Families with an unknown member don't contribute to the loss.
     ``info_["parameters"]["trace"]`` has loss and accuracy per epoch. All rows are held in
     memory; training runs on one thread.
@@ -68,7 +68,7 @@ class Hybrid(Trained, ParameterLearner):
     training: Training | None = None
 
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
-        """Train the tables, or keep those that came with the structure."""
+        """Train the tables, or keep those learned with the structure."""
         context = plan.context
         self._choose("joint", JOINT)
         training = self.resolve_training()

@@ -1,4 +1,4 @@
-"""What every parameter learner is, and the prior tables that experts give."""
+"""The parameter learner interfaces, and prior tables from experts."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tanager.structure import FitPlan, Structure
 
 Result = TypeVar("Result")
 
-N_FOLDS = 5  # in which choices are judged on held-out rows, or tables leave their own rows out
+N_FOLDS = 5  # for choices by held-out rows, and for cross-fitted tables
 
 
 class ParameterLearner(Estimator, ABC):
-    """Fills the tables of a given structure.
+    """Estimates the tables of a given structure.
 
-    As in scikit-learn, `__init__` only stores its parameters; `learn` changes nothing on the
-    object. A learner that chooses something on held-out rows (a smoothing, say) does so in
+    As in scikit-learn, `__init__` only stores its parameters; `learn` doesn't modify the
+    object. A learner that selects something on held-out rows (such as its smoothing) does so in
     `choose`.
     """
 
@@ -43,7 +43,7 @@ class ParameterLearner(Estimator, ABC):
             ``counts.trees(structure)`` has every family's context tree;
             ``counts.rows`` are the training rows themselves.
         plan : FitPlan
-            What was asked of the fit, and what it knows already. What's worth reporting goes to
+            The fit's settings and what it has learned so far. Diagnostics go to
             ``plan.context.record("parameters")``.
         """
 
@@ -52,7 +52,7 @@ class ParameterLearner(Estimator, ABC):
         return self
 
     def _allow_numbers(self, *names: str, zero: bool = False, none: bool = False) -> None:
-        """Refuse parameters that aren't finite numbers above 0, or, where asked, zero or None."""
+        """Refuse parameters that aren't finite numbers above 0, or, if allowed, zero or None."""
         allowed = ("a number from 0 on" if zero else "a number above 0") + none * ", or None"
         for name in names:
             value = getattr(self, name)
@@ -62,18 +62,18 @@ class ParameterLearner(Estimator, ABC):
 
 
 class GroupedLearner(ParameterLearner):
-    """A parameter learner that reads a feature's own values, and parents by groups of theirs.
+    """A parameter learner that uses a feature's own values, and parents by groups of their values.
 
-    Numbers are cut finely for it, structures are learned on the groups (``plan.groups``), and it
-    makes classes rise or fall along features as ``plan.signs`` asks. A parent that no table reads
-    has one group in its tables, and is dropped from the network.
+    Numbers are binned finely for it, structures are learned on the groups (``plan.groups``), and it
+    enforces the monotonic effects in ``plan.signs``. A parent that isn't used by any table
+    has a single group in its tables, and is dropped from the network.
     """
 
 
 class CountLearner(ParameterLearner):
-    """A parameter learner that reads nothing but counts, and so can `partial_fit`."""
+    """A parameter learner that only needs counts, and therefore supports `partial_fit`."""
 
-    generative = True  # whether its tables say how likely unknown values are
+    generative = True  # whether its tables model the distribution of unknown values
 
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Learn the tables from the structure's context trees."""
@@ -83,7 +83,7 @@ class CountLearner(ParameterLearner):
 
     @staticmethod
     def prior_counts(structure: Structure, counts: Counts, plan: FitPlan) -> tuple[Floats, Trees]:
-        """Return the class counts and the families' trees, with those of the plan's prior."""
+        """Return the class counts and the families' trees, including the plan's prior counts."""
         trees = counts.trees(structure)
         if plan.prior is None:
             return counts.classes, trees
@@ -112,14 +112,14 @@ class CountLearner(ParameterLearner):
         return self.family(tree), self.spread(tree) if intervals else None
 
     def _check(self) -> None:
-        """Refuse parameters that aren't allowed."""
+        """Refuse invalid parameters."""
 
     @abstractmethod
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family from its tree."""
 
     def spread(self, tree: ContextTree) -> FamilyTable | None:  # noqa: ARG002
-        """Return the variance of a family's log-probabilities; None where it isn't known."""
+        """Return the variance of a family's log-probabilities; None if it isn't known."""
         return None
 
     @abstractmethod
@@ -130,7 +130,7 @@ class CountLearner(ParameterLearner):
 def map_trees(
     function: Callable[[ContextTree], Result], trees: Sequence[ContextTree], context: FitContext
 ) -> list[Result]:
-    """Apply a function to every tree; each is built when it is its turn, and then dropped."""
+    """Apply a function to every tree; each is built when its turn comes, then dropped."""
     work = partial(_apply_at, function, trees)
     return context.engine.map(work, range(len(trees)), context.progress, "parameters")
 
@@ -149,24 +149,24 @@ class TablePrior:
     ----------
     tables : mapping or Network
         From families to tables. A family is ``"cough"``, ``"cough | smoker"`` or
-        ``"cough | sick, smoker"``, where the class may be among the parents by its name;
+        ``"cough | sick, smoker"``, where the class may be one of the parents, by name;
         or a pair ``("cough", ("sick", "smoker"))``. A table maps the parents' values (a
-        tuple, or the value of a single one) to a mapping from the feature's values to
-        probabilities, or is an array with one axis per parent and the feature's last, values in
-        the order of `Network.table`. Contexts that a mapping doesn't name have no prior.
-        The class alone, ``"sick"``, is a prior for its own probabilities.
+        tuple, or the value of a single parent) to a mapping from the feature's values to
+        probabilities, or is an array with one axis per parent and the feature last, values in
+        the order of `Network.table`. Contexts missing from a mapping have no prior.
+        The class alone, ``"sick"``, sets a prior for the class probabilities.
         A network is a prior for all its tables.
     strength : float, default=10.0
         The equivalent sample size: how many rows each context of a table is worth. For a
-        network, how many rows drawn from it.
+        network, the number of rows drawn from it.
 
     Notes
     -----
     Learners from counts add the prior as counts: each context is estimated from
     ``n + strength * p``. Learners trained on rows, such as the default, get that many copies of
-    your rows, with the feature's values as probable as the prior says. Parents of the structure
-    that the prior doesn't name, and a class it doesn't name, share the rows evenly. The structure
-    must have the arcs that a prior names. With a network, its codes are used, and
+    your rows, with the feature's values distributed as in the prior. Parents of the structure
+    that the prior doesn't mention, or a class it doesn't mention, share the rows evenly. The
+    structure must have the arcs in the prior. With a network, its codes are used, and
     ``structure="auto"`` is its structure.
 
     Examples

@@ -1,14 +1,14 @@
-"""Tables as prediction reads them.
+"""Tables in the layout used for prediction.
 
 Dense and grouped families are packed end to end for one call of a compiled loop. The tree of a
-larger family branches on the class first, so each class would need a walk of its own. Here its
+larger family branches on the class first, so each class would need its own walk. Here its
 contexts are those of the parents alone, and each lists the classes seen in it::
 
-    first parents     a dense table (p1, ..., pj, x, class): one look-up, all classes
-    each one more     the context's entries: classes seen there, and their cells
+    first parents     a dense table (p1, ..., pj, x, class): one look-up for all classes
+    each further one  the context's entries: classes seen there, and their cells
 
-A class that a context didn't see keeps the value of the next shorter one, so deep contexts, which
-saw few rows, cost little.
+A class not seen in a context keeps the value of the next shorter one, so deep contexts, with
+their few rows, cost little.
 """
 
 from __future__ import annotations
@@ -31,25 +31,25 @@ if TYPE_CHECKING:
     from tanager.parameters.tables import DenseTable, GroupedTable, TreeTable
 
 
-MOST_LOOKUPS = 1 << 22  # entries of all views' look-up tables, spelled out
-FEW_ROWS = 16  # up to which one look into all groups at once costs less than a call for each
-# Cells of the dense part: little in itself, or little beside the cells of the tree.
+MOST_LOOKUPS = 1 << 22  # entries in the materialised look-up tables of all views
+FEW_ROWS = 16  # up to which indexing all groups at once is cheaper than one call each
+# Cells of the dense part: few in absolute terms, or relative to the cells of the tree.
 SMALL_CELLS = 1 << 14
 LARGE_CELLS = 1 << 20
 DENSE_FACTOR = 4
 
 
-# From a feature and groups of its values to the row of codes that holds the groups.
+# Maps a feature and groups of its values to the code row with those groups.
 View = Callable[[int, Groups], int]
 
 
 class _Views(NamedTuple):
-    """Features that are read by groups of their values."""
+    """Features used through groups of their values."""
 
     features: Ints
     groups: list[Groups]
     sizes: Ints
-    group_of: NDArray[np.uint16] | None  # by view and code; None where that would be large
+    group_of: NDArray[np.uint16] | None  # by view and code; None if that would be large
 
     @classmethod
     def of(cls, views: Sequence[tuple[int, Groups]]) -> _Views:
@@ -58,14 +58,14 @@ class _Views(NamedTuple):
         widest = max((len(group) for group in groups), default=0) + 1
         group_of = None
         if len(groups) * widest <= MOST_LOOKUPS:
-            # Behind the last value stands the code of an unknown one.
+            # The code for unknown comes after the last value.
             group_of = np.repeat(sizes[:, None].astype(np.uint16), widest, axis=1)
             for row, group in zip(group_of, groups, strict=True):
                 row[: len(group)] = group
         return cls(np.array([f for f, _ in views], np.int64), groups, sizes, group_of)
 
     def add(self, codes: Codes, arities: Ints) -> tuple[Codes, Ints]:
-        """Return codes and arities with one more row for each view."""
+        """Return codes and arities with one additional row per view."""
         n_views, n_features, n_rows = len(self.groups), codes.shape[0], codes.shape[1]
         if n_views == 0:
             return codes, arities
@@ -85,18 +85,18 @@ class Packed(NamedTuple):
     member_start: Ints
     flat: Floats
     flat_start: Ints
-    family_start: Ints  # the look-ups of each family
-    views: _Views  # features that are read by groups, after the features
+    family_start: Ints  # where each family's look-ups start
+    views: _Views  # grouped features, numbered after the features
 
     @classmethod
     def of(
         cls, families: Sequence[tuple[Ints, DenseTable | GroupedTable]], n_features: int
     ) -> Packed:
-        """Pack tables with their members: the rows of codes of the parents, then the feature."""
+        """Pack tables with their members: the code rows of the parents, then of the feature."""
         views: dict[tuple[int, bytes], int] = {}
 
         def view(feature: int, groups: Groups) -> int:
-            # One row of codes a feature and view, however many families read it.
+            # One code row per feature and view, however many families use it.
             if tells_all(groups):
                 return feature
             return n_features + views.setdefault((feature, groups.tobytes()), len(views))
@@ -114,7 +114,7 @@ class Packed(NamedTuple):
         )
 
     def add_terms(self, codes: Codes, arities: Ints, out: Floats) -> None:
-        """Add the terms of each row, for every class, to out (n_rows, n_classes)."""
+        """Add each row's terms, for every class, to out (n_rows, n_classes)."""
         read, sizes = self.views.add(codes, arities)
         flat = (self.members, self.member_start, self.flat, self.flat_start)
         native.add_dense_terms(read, sizes, *flat, out)
@@ -130,9 +130,9 @@ class Packed(NamedTuple):
 
 
 class TreeRows(NamedTuple):
-    """The arrays of one family, as the kernel takes them.
+    """The arrays of one family, as passed to the kernel.
 
-    Contexts of context c with one more parent are ``child[c]:child[c+1]``, sorted by value; the
+    Context c's children (one more parent) are ``child[c]:child[c+1]``, sorted by value; the
     classes seen in it are entries ``entry_start[c]:entry_start[c+1]``.
     """
 
@@ -149,7 +149,7 @@ class TreeRows(NamedTuple):
 
     @classmethod
     def of(cls, table: TreeTable) -> tuple[TreeRows, int]:
-        """Lay a table out; also return the number of parents that the dense part reads."""
+        """Lay out a table; also return the number of parents covered by the dense part."""
         tree = table.contexts
         n_dense = _dense_parents(tree)
         levels = list(_levels(tree, n_dense))
@@ -160,7 +160,7 @@ class TreeRows(NamedTuple):
         n_entries = np.concatenate([level.n_entries for level in levels])
         sizes = np.diff(tree.node_start)[entries]
         cell_start = _starts(sizes)
-        # The cells of the entries, one entry after the other.
+        # The cells of the entries, in order.
         cells = np.arange(cell_start[-1]) + np.repeat(
             tree.node_start[entries] - cell_start[:-1], sizes
         )
@@ -180,19 +180,19 @@ class TreeRows(NamedTuple):
 
 
 class _ContextLevel(NamedTuple):
-    """Contexts of so many parents."""
+    """Contexts with a given number of parents."""
 
     n_contexts: int
-    first: Ints  # see TreeRows; of the level that the dense part ends with
+    first: Ints  # see TreeRows; for the last level of the dense part
     value: Ints
-    child: Ints  # where the children of each context begin on the next level
+    child: Ints  # start of each context's children on the next level
     n_entries: Ints  # of each context
     node: Ints  # the tree's node of each entry
     label: Ints  # its class
 
 
 def _dense_parents(tree: Contexts) -> int:
-    """Return how many parents the dense part has: as many as its size allows."""
+    """Return how many parents the dense part has: as many as fit the size limits."""
     most = max(SMALL_CELLS, min(LARGE_CELLS, DENSE_FACTOR * tree.n_cells))
     parents = tree.context_arities[1:]
     sizes = [prod(parents[:n]) * tree.arity * tree.context_arities[0] for n in range(tree.depth)]
@@ -200,7 +200,7 @@ def _dense_parents(tree: Contexts) -> int:
 
 
 def _levels(tree: Contexts, n_dense: int) -> Iterator[_ContextLevel]:
-    """Iterate over the levels, from the one that the dense part ends with."""
+    """Iterate over the levels, from the last level of the dense part."""
     none = np.zeros(0, np.int64)
     label = tree.node_value[tree.nodes(1)]
     context = np.zeros(label.shape[0], np.int64)  # of each node of the level above
@@ -225,7 +225,7 @@ def _levels(tree: Contexts, n_dense: int) -> Iterator[_ContextLevel]:
             made = _ContextLevel(keys.shape[0], first, zeros, none, zeros, none, none)
             continue
         yield made._replace(child=np.searchsorted(keys // arity, np.arange(made.n_contexts)))
-        # Nodes stand by class: a stable sort leaves the classes of a context in order.
+        # Nodes are sorted by class: a stable sort keeps the classes of a context in order.
         order = np.argsort(context, kind="stable")
         size = np.bincount(context, minlength=keys.shape[0])
         made = _ContextLevel(
@@ -236,11 +236,11 @@ def _levels(tree: Contexts, n_dense: int) -> Iterator[_ContextLevel]:
 
 
 def _number(keys: Ints, n_possible: int) -> tuple[Ints, Ints]:
-    """Return the rank of each key among the distinct ones, and the distinct ones, sorted."""
+    """Return the rank of each key among the distinct keys, and the distinct keys, sorted."""
     if n_possible > max(64 * keys.shape[0], 1 << 20):
         distinct, ranks = np.unique(keys, return_inverse=True)
         return ranks, distinct
-    # Marking them costs a fraction of sorting where they lie close together.
+    # Marking dense keys costs a fraction of sorting them.
     present = np.zeros(n_possible, np.bool_)
     present[keys] = True
     return (np.cumsum(present) - 1)[keys], np.flatnonzero(present)

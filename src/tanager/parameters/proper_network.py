@@ -1,28 +1,28 @@
 r"""From scores to a proper Bayesian network with the same P(y | x).
 
-Scores determine P(y | x) only: any function of the features alone may be added
-without changing it. Where the parents of every feature are joined among
-themselves, some network has the same posterior: walk the features from the
+Scores determine only P(y | x): adding any function of the features alone
+doesn't change it. If the parents of every feature are connected to each
+other, some network has the same posterior: go through the features from the
 leaves, divide each table by its sum over the feature's values, and multiply
 that sum, a function of the parents' values and the class, into the table of the
-last of those parents, which holds them all; in the end into the class prior.
+last of those parents, whose family contains them all, and finally into the class prior.
 
-Which P(x) the network has is no matter for complete rows, but decides how
-unknown values are summed out. Among the functions that are a sum of one term a
-family, `to_network` takes the one that makes the rows most probable: the maximum of
+The network's P(x) doesn't matter for complete rows, but determines how
+unknown values are summed out. Among the functions that are a sum of one term per
+family, `to_network` takes the one that maximises the likelihood of the rows:
 
 .. math:: \sum_i \langle T_i, \varphi_i \rangle - \log \sum_{x, y} \exp(s(x, y) + \sum_i \varphi_i)
 
-with :math:`T_i` the share of each value of feature i and its parents, whatever
-the class. It is concave; at the maximum the network's own shares are
-:math:`T_i`, and so what it says of the class with nothing known is near the
-classes' frequencies. Near, not equal: no sum of one term per family cancels what sharp scores
-add to P(x). Where the data's P(y) and P(x_i, y) are given, too, it's the maximum of
+where :math:`T_i` is the joint distribution of feature i and its parents, summed over
+the class. It is concave; at the maximum the network's own marginals are
+:math:`T_i`, so its class probabilities with nothing observed are close to the
+class frequencies. Close, not equal: no sum of one term per family cancels the effect of sharp
+scores on P(x). If the data's P(y) and P(x_i, y) are also given, it's the maximum of
 
 .. math:: \dots + a \sum_y P(y) \log P_h(y)
           + \frac{b}{n} \sum_i \sum_{x_i, y} P(x_i, y) \log P_h(y \mid x_i),
 
-which holds the network's answers with nothing or one thing known to the counts.
+which ties the network's predictions given nothing or one feature to the counts.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
 from tanager.threads import one_blas_thread
 
-MAX_SPELLED = 1 << 24  # cells of one family, spelled out
+MAX_SPELLED = 1 << 24  # cells of one materialised family
 MAX_ITERATIONS = 100
 MAX_WORK = 1 << 29  # cells times classes times iterations
-LEAST_SHARE = 1e-5  # of a family's values: rarer ones are taken for as common
+LEAST_SHARE = 1e-5  # of a family's values: rarer ones are treated as this common
 FIRST_STEP = 1.5  # of the optimiser, for one family
-CLASS_WEIGHT, VALUE_WEIGHT = 30.0, 10.0  # a and b of the class terms, beside log P(x)
+CLASS_WEIGHT, VALUE_WEIGHT = 30.0, 10.0  # a and b of the class terms, relative to log P(x)
 LEAST_CLASS_ITERATIONS = 25
-CLASS_TOL = 0.01  # of the first descent's tolerance
+CLASS_TOL = 0.01  # relative to the first descent's tolerance
 TINY = np.finfo(float).tiny
 
 
 class ClassShares(NamedTuple):
-    """What the data say of the class with nothing known, and with one feature known."""
+    """The data's class distribution, given nothing and given one feature."""
 
     classes: Floats  # (n_classes,): P(y)
     values: list[Floats]  # of each selected feature, (arity, n_classes): P(x, y)
@@ -61,10 +61,10 @@ class ClassShares(NamedTuple):
 
 @one_blas_thread()
 def to_network(structure: Structure, tables: Tables, generative: Tables) -> Tables:
-    """Return a proper network with the same posterior, and P(x) as near as can be to another's.
+    """Return a proper network with the same posterior, and P(x) as close as possible to another's.
 
-    The structure has no immoralities. Where the tables or the other network's are too large to
-    be spelled out, P(x) is left as it is.
+    The structure has no immoralities. If the tables or the other network's are too large to
+    materialise, P(x) is left as it is.
     """
     start, goal = renormalise(structure, tables), renormalise(structure, generative)
     if not (start.normalized and goal.normalized and start.families):
@@ -86,12 +86,12 @@ def fit_inputs(
     max_work: int = MAX_WORK,
     tol: float = 1e-9,
 ) -> tuple[list[Floats], Floats]:
-    """Return log tables and class prior with the posterior of scores, and family shares as wanted.
+    """Return log tables and class prior with the posterior of scores, and target family marginals.
 
     The structure has no immoralities; `scores` are (*parent_arities, arity, n_classes), `wanted`
-    (*parent_arities, arity) P(parents, x) over all classes. `observed` P(y) and P(x_i, y) take a
-    second descent from where the first one ends. A descent stops after `max_work` cells times
-    classes times iterations, or once log P(x) improves by less than `tol`, relatively.
+    (*parent_arities, arity) P(parents, x) over all classes. With `observed` P(y) and P(x_i, y) a
+    second descent starts where the first one ends. A descent stops after `max_work` cells times
+    classes times iterations, or when the relative improvement of log P(x) falls below `tol`.
     """
     layout = FamilyLayout(structure, [score.shape for score in scores])
     flat, goal = layout.join(scores), layout.join([part[..., None] for part in wanted])[:, 0]
@@ -131,18 +131,18 @@ def fit_inputs(
 
 
 class SharedFamilies(NamedTuple):
-    """A network as flat arrays, (n_cells, n_classes) unless said otherwise."""
+    """A network as flat arrays, (n_cells, n_classes) unless stated otherwise."""
 
-    logs: Floats  # of the conditional probabilities
+    logs: Floats  # log conditional probabilities
     log_prior: Floats  # (n_classes,)
-    log_total: float  # the logarithm of what the scores summed to
+    log_total: float  # log of the sum of the scores
     conditionals: Floats
     shares: Floats  # P(parents, x, y)
     values: Floats  # (n_values, n_classes): P(x, y) of each feature
 
 
 class FamilyLayout:
-    """Where the cells of families stand in flat arrays; holders first, see src/native/shares.c.
+    """Positions of the families' cells in flat arrays; holders first, see src/native/shares.c.
 
     `shapes` are (*parent_arities, arity, n_classes); the structure has no immoralities.
     """
@@ -201,7 +201,7 @@ class FamilyLayout:
         return SharedFamilies(scores, log_prior, float(log_total[0]), conditionals, shares, values)
 
     def class_loss(self, found: SharedFamilies, observed: ClassShares) -> tuple[float, Floats]:
-        """Return the class terms of a network, negated, and their slopes by the cells' scores."""
+        """Return the class terms of a network, negated, and their gradient by the cells' scores."""
         prior, weight = np.exp(found.log_prior), VALUE_WEIGHT / len(self._order)
         values = np.concatenate([observed.values[at] for at in self._order])
         known, own = np.maximum(prior, TINY), np.maximum(found.values, TINY)
@@ -220,7 +220,7 @@ def _starts(sizes: Sequence[int]) -> Ints:
 
 
 def renormalise(structure: Structure, tables: Tables) -> Tables:
-    """Return a network with the same posterior, its tables summing to one; too large ones as is.
+    """Return a network with the same posterior and normalised tables; too large ones unchanged.
 
     The structure must be moral; the scores may be any finite numbers.
     """
@@ -235,7 +235,7 @@ def renormalise(structure: Structure, tables: Tables) -> Tables:
 def normalise(
     structure: Structure, logs: Sequence[Floats], log_prior: Floats
 ) -> tuple[list[Floats], Floats]:
-    """Return logarithms that sum to one, and the class prior."""
+    """Return normalised log-probabilities, and the class prior."""
     layout = FamilyLayout(structure, [log.shape for log in logs])
     found = layout.share(layout.join(logs), log_prior)
     return layout.split(found.logs), found.log_prior

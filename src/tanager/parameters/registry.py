@@ -31,7 +31,7 @@ PARAMETERS: Registry[ParameterLearner] = Registry(
 
 
 def resolve_parameters(parameters: Any) -> ParameterLearner:
-    """Return the learner itself, or the one that a text names.
+    """Return the learner itself, or look it up by name.
 
     >>> resolve_parameters("laplace(alpha=0.5)")
     Laplace(alpha=0.5)
@@ -40,7 +40,7 @@ def resolve_parameters(parameters: Any) -> ParameterLearner:
 
 
 def resolve_pair(structure: Any, parameters: Any) -> tuple[StructureLearner, ParameterLearner]:
-    """Return both learners; the structure "auto" is the one that suits the parameters.
+    """Return both learners; "auto" picks the structure that suits the parameters.
 
     >>> resolve_pair("auto", "hdp")
     (TAN(adjusted=True, root='information'), HDP())

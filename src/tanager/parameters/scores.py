@@ -1,22 +1,22 @@
-"""The parameters of a structure as one vector of cells, each with a number per class.
+"""The parameters of a structure as one vector of cells, each with one number per class.
 
 ::
 
     cell 0            the class node
     family 0          (n_contexts, arity) cells: context major, the feature's value minor
     family 1          ...
-    last cell         zeros, read by rows with an unknown member
+    last cell         zeros, used by rows with an unknown member
 
 A family with few possible contexts has them all, in the order of a `DenseTable`. A larger one has
-only the contexts seen in training (under any class): the prefix tree of the parents' values, on
-which a context is found level by level, so that no key can overflow.
+only the contexts seen in training (with any class): the prefix tree of the parents' values, in
+which a context is looked up level by level, so that no key can overflow.
 
 Training doesn't move unseen cells, so `fill_tables` fills them:
 
-- ``"generative"``: with the generative tables, by their own back-off;
+- ``"generative"``: from the generative tables, with their own back-off;
 - ``"coarser"``: with the count-weighted mean of the trained parameters of the same value under the
-  longest prefix of the parents with which it was seen, or else the generative tables;
-- ``"nothing"``: with the same for all classes, so that they don't count.
+  longest prefix of the parents with which it was seen, or else from the generative tables;
+- ``"nothing"``: with the same value for all classes, so that they have no effect.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from tanager.parameters.tables import (
 )
 from tanager.structure import Structure
 
-MAX_NUMBER = (1 << 31) - 1  # of a cell: they are held as int32
-GRID_ROWS = 1 << 18  # contexts spelled out at a time where a table is read
+MAX_NUMBER = (1 << 31) - 1  # largest cell number: stored as int32
+GRID_ROWS = 1 << 18  # contexts enumerated at a time when reading a table
 UNSEEN = ("generative", "coarser", "nothing")
 
 
@@ -56,7 +56,7 @@ class FamilyCells:
     members: Ints  # the features of its parents, then its own
     shape: tuple[int, ...]  # arities of the members
     start: int  # its first cell
-    # The prefix tree of the parents' values seen, whatever the class; None where every
+    # The prefix tree of the parents' values seen with any class; None if every
     # possible context has cells.
     contexts: Contexts | None
 
@@ -72,7 +72,7 @@ class FamilyCells:
 
     @property
     def n_contexts(self) -> int:
-        """Number of contexts that have cells."""
+        """Number of contexts with cells."""
         return self.n_prefixes(self.depth)
 
     @property
@@ -100,7 +100,7 @@ class FamilyCells:
         return np.indices(self.shape[:depth]).reshape(depth, self.n_prefixes(depth))
 
     def step(self, prefix: Ints, depth: int, value: Ints) -> Ints:
-        """Return the contexts of one parent more, from those of `depth` and its values, or -1."""
+        """Return the contexts with one more parent, from those of `depth` and its values, or -1."""
         arity = self.shape[depth]
         wanted = prefix * arity + value
         known = (prefix >= 0) & (value < arity)
@@ -115,7 +115,7 @@ class FamilyCells:
     def find(
         self, values: Sequence[NDArray[np.integer]] | NDArray[np.integer], blank: int
     ) -> NDArray[np.int32]:
-        """Return each row's cell from the members' values, (n_members, n_rows), or `blank`."""
+        """Return each row's cell given the members' values, (n_members, n_rows), or `blank`."""
         *parents, own = values
         context = np.zeros(len(own), np.int64)
         for depth, value in enumerate(parents):
@@ -124,13 +124,13 @@ class FamilyCells:
         return np.where(known, context * self.arity + own, blank).astype(np.int32)
 
     def read(self, table: FamilyTable) -> Floats:
-        """Return a table's log-probabilities of these cells, shape (n_cells, n_classes)."""
+        """Return a table's log-probabilities for these cells, shape (n_cells, n_classes)."""
         if self.contexts is None:
             return table.to_dense().log_prob.reshape(-1, table.n_classes)
         return _read_rows(table, self.prefix_values(self.depth), self.shape)
 
     def read_prefix(self, table: FamilyTable, depth: int) -> Floats:
-        """Return the same of a table under the first `depth` parents alone."""
+        """Return the same for a table with only the first `depth` parents."""
         shape = (*self.shape[:depth], self.arity)
         return _read_rows(table, self.prefix_values(self.depth)[:depth], shape)
 
@@ -145,7 +145,7 @@ class Layout:
 
     @classmethod
     def of(cls, structure: Structure, domain: Domain, trees: list[ContextTree]) -> Layout:
-        """Choose for each family whether all contexts or only the seen have cells."""
+        """Choose for each family whether all contexts have cells or only those seen."""
         families: list[FamilyCells] = []
         start = 1
         for at, tree in enumerate(trees):
@@ -169,7 +169,7 @@ class Layout:
 
     @property
     def n_cells(self) -> int:
-        """Number of cells, the class node and the last cell of zeros included."""
+        """Number of cells, including the class node and the last cell of zeros."""
         return (self.families[-1].cells.stop if self.families else 1) + 1
 
     @property
@@ -178,7 +178,7 @@ class Layout:
         return self.domain.n_classes
 
     def locate(self, codes: Codes) -> NDArray[np.int32]:
-        """Return every family's cell of each row, (n_families, n_rows); the last if it has none."""
+        """Return each row's cell in every family, (n_families, n_rows); the last if it has none."""
         cells = np.empty((len(self.families), codes.shape[1]), np.int32)
         for at, family in enumerate(self.families):
             blank = self.n_cells - 1 - family.start
@@ -186,7 +186,7 @@ class Layout:
         return cells
 
     def read(self, tables: Tables) -> Floats:
-        """Return the tables' logarithms of all cells, shape (n_cells, n_classes)."""
+        """Return the tables' logarithms for all cells, shape (n_cells, n_classes)."""
         flat = np.zeros((self.n_cells, self.n_classes))
         flat[0] = tables.log_prior
         for family, table in zip(self.families, tables.families, strict=True):
@@ -194,7 +194,7 @@ class Layout:
         return flat
 
     def counts(self, trees: list[ContextTree]) -> Floats:
-        """Return N(value, parents) of every cell, all classes together, shape (n_cells,)."""
+        """Return N(value, parents) for every cell, summed over classes, shape (n_cells,)."""
         out = np.zeros(self.n_cells)
         for family, tree in zip(self.families, trees, strict=True):
             last = tree.levels[-1]
@@ -207,7 +207,7 @@ class Layout:
 
 
 def _read_rows(table: FamilyTable, contexts: Ints, shape: tuple[int, ...]) -> Floats:
-    """Return a table's rows of given contexts, shape (n_contexts * arity, n_classes)."""
+    """Return a table's rows for the given contexts, shape (n_contexts * arity, n_classes)."""
     arity, depth = shape[-1], len(shape) - 1
     out = np.zeros((contexts.shape[1] * arity, table.n_classes))
     step = max(1, GRID_ROWS // arity)
@@ -231,7 +231,7 @@ def fill_tables(
     normalized: bool = False,
     shared: bool = False,
 ) -> Tables:
-    """Turn trained cells, (n_cells, n_classes), into tables that answer every context.
+    """Turn trained cells, (n_cells, n_classes), into tables that cover every context.
 
     `counts`, (n_cells,), is how often each cell was seen. With `normalized` each context's cells
     sum to one. With `shared` parameters only contexts without cells are filled.
@@ -262,7 +262,7 @@ def _fill(
     *,
     shared: bool,
 ) -> list[Floats]:
-    """Return rows (n_nodes, arity, n_classes) of shorter contexts, then of full ones."""
+    """Return rows (n_nodes, arity, n_classes) for shorter contexts, then for full ones."""
     depth = family.depth
     seen = (counts[:, :, None] > 0) | shared
     if unseen == "nothing":
@@ -275,7 +275,7 @@ def _fill(
 
 
 def _read_levels(family: FamilyCells, table: FamilyTable) -> list[Floats]:
-    """Return a table's rows: of shorter contexts where the family has them, then of full ones."""
+    """Return a table's rows: for shorter contexts if the family has them, then for full ones."""
     first = family.depth if family.contexts is None else 0
     levels = []
     for depth in range(first, family.depth + 1):
@@ -287,9 +287,9 @@ def _read_levels(family: FamilyCells, table: FamilyTable) -> list[Floats]:
 
 
 def _truncate(table: FamilyTable, depth: int) -> FamilyTable:
-    """Return what a table answers where the values of the later parents were never seen."""
+    """Return a table's estimates where the values of the later parents were never seen."""
     if not isinstance(table, TreeTable):
-        # A dense table has no shorter contexts: what it says in the mean of the longer.
+        # A dense table has no shorter contexts: use the mean over the longer ones.
         drop = tuple(range(depth, len(table.member_arities) - 1))
         return DenseTable(np.ascontiguousarray(table.to_dense().log_prob.mean(axis=drop)))
     tree = table.contexts
@@ -302,7 +302,7 @@ def _truncate(table: FamilyTable, depth: int) -> FamilyTable:
 def _coarser(
     family: FamilyCells, cells: Floats, counts: Floats, upper: list[Floats], own: Floats
 ) -> tuple[list[Floats], Floats]:
-    """Average trained cells towards the root, then hand the means down to unseen cells."""
+    """Average trained cells towards the root, then pass the means down to unseen cells."""
     depth = family.depth
     sums, masses = [cells * counts[:, :, None]], [counts]
     for d in range(depth, 0, -1):
@@ -319,19 +319,19 @@ def _coarser(
         mean = sums[d] / np.maximum(masses[d], np.finfo(float).tiny)[:, :, None]
         known = masses[d][:, :, None] > 0
         if default is None:
-            # A value seen nowhere: the same for all classes unless the base knows better.
+            # A value never seen: the same for all classes, unless the base knows better.
             default = upper[0] if upper else own.mean(axis=0, keepdims=True)
         rows.append(np.where(known, mean, default))
     return rows, rows[-1][family.prefix_parents(depth)]
 
 
 def _tree_table(family: FamilyCells, rows: Sequence[Floats]) -> TreeTable:
-    """Hang one copy of the seen contexts below each class, with full rows at every node."""
+    """Attach a copy of the seen contexts to each class, with full rows at every node."""
     assert family.contexts is not None
     n_classes = rows[0].shape[2]
     sizes = [r.shape[0] for r in rows]
     classes = np.arange(n_classes)[:, None]
-    # The nodes of a level: classes major, contexts minor; the root stands alone.
+    # The nodes of a level: classes major, contexts minor; the root is a level of its own.
     child: list[Ints] = [np.array([1])]
     value: list[Ints] = [np.zeros(1, np.int64), np.arange(n_classes)]
     parent: list[Ints] = [np.zeros(n_classes + 1, np.int64)]
@@ -347,7 +347,7 @@ def _tree_table(family: FamilyCells, rows: Sequence[Floats]) -> TreeTable:
         low = below
     n_nodes = low + n_classes * sizes[-1]
     child.append(np.full(n_classes * sizes[-1] + 1, n_nodes))
-    # The root is never reached, since every class has a node: it holds no cells.
+    # The root is never reached, since every class has a node: it has no cells.
     start = np.concatenate([[0], np.arange(n_nodes) * family.arity])
     contexts = Contexts.from_nodes(
         family.arity,

@@ -1,17 +1,17 @@
-r"""How sure each number of a table is, in the table's own form.
+r"""Variances of a table's entries, in the table's own form.
 
-Of counts, a context's probabilities are Dirichlet with as many rows as it has, those of the prior
-included. A probability p that a of M such rows speak for has the squared coefficient of variation
+With counts, a context's probabilities are Dirichlet with as many rows as it has, including those
+of the prior. A probability p supported by a of M such rows has the squared coefficient of variation
 
 .. math:: v = \frac{1 - p}{a + p}, \qquad p = a / M,
 
-about the variance of its logarithm where rows are many. With back-off, a share :math:`\rho` of an
-estimate is the parent context's, and passes on :math:`\rho^2` of its v. How far the logarithm may
-be off is told by a Gamma variable of shape 1 / v: it has that coefficient, and the long tail to
-the left of a probability that hardly a row speaks for (`reaches`).
+which is close to the variance of its logarithm with many rows. With back-off, a share
+:math:`\rho` of an estimate comes from the parent context, and contributes :math:`\rho^2` of its v.
+The error of the logarithm is modelled by a Gamma variable of shape 1 / v, which has the same
+coefficient, and the long left tail of a probability supported by hardly any rows (`reaches`).
 
-Each v is kept as one of 256 levels, a byte in a model file: neighbours differ by 8 %, so that a
-standard deviation is off by 2 % at most.
+Each v is stored as one of 256 levels, one byte in a model file: adjacent levels differ by 8 %, so
+the error of a standard deviation is at most 2 %.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from tanager.numerics import Floats, Ints
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 
 LEVELS = 1e-7 * np.exp(0.08 * np.arange(256))  # up to 72: nothing is known
-LEAST_ROWS = 0.02  # that any value is taken to be worth
-FURTHEST = 20.0  # that a logarithm may be off
-ROUNDS = 10  # of scaling
+LEAST_ROWS = 0.02  # minimum weight of any value
+FURTHEST = 20.0  # largest error of a logarithm
+ROUNDS = 10  # scaling iterations
 LEAST = 1e-9  # variance
-STEADY = 8.0  # rows by which an entry keeps its variance
+STEADY = 8.0  # weight, in rows, of an entry's current variance
 
 
 def count_spread(
@@ -45,12 +45,12 @@ def count_spread(
     shares: Floats | None = None,
     doubt: Floats | float = 0.0,
 ) -> FamilyTable | None:
-    """Return the variances of a family from the rows that each probability is worth.
+    """Return the variances of a family from the number of rows behind each probability.
 
     Those rows are `cells` (n_cells,), `unseen` (n_nodes,) for a value without a cell, and `totals`
-    (n_nodes,). With `shares` (n_cells,), the parent's part of each estimate, variances pass down
-    from all but the root, whose own is the same for all classes. `doubt` (n_cells,) is a further
-    variance. Without `backoff` there's no answer for a table too large to spell out.
+    (n_nodes,). With `shares` (n_cells,), the parent's part of each estimate, variances are passed
+    down from all but the root, whose own is the same for all classes. `doubt` (n_cells,) is an
+    additional variance. Without `backoff`, None for a table too large to materialise.
     """
     own, escape = _variation(cells, totals[tree.cell_nodes()]), _variation(unseen, totals)
     own += doubt
@@ -68,7 +68,7 @@ def count_spread(
 
 
 def from_root(table: TreeTable) -> TreeTable:
-    """Return a tree whose sums start from zero, where a table of logarithms has the uniform."""
+    """Return a tree whose sums start from zero instead of the uniform distribution's logarithm."""
     escape = table.node_log_escape.copy()
     escape[0] += np.log(table.contexts.arity) if table.inherit else 0.0
     return replace(table, node_log_escape=escape)
@@ -81,13 +81,13 @@ def _variation(rows: Floats, total: Floats) -> Floats:
 
 
 def reaches(spread: Tables, level: float) -> tuple[Tables, Tables]:
-    """Return how far below and above each logarithm may be, squared, in the form of the tables."""
+    """Return how far below and above each logarithm may lie, squared, in the form of the tables."""
     from scipy.special import gammaincinv
 
     shape = 1.0 / LEVELS
     tails = np.array([[0.5 - 0.5 * level], [0.5 + 0.5 * level]])
     ends = np.log(np.maximum(gammaincinv(shape, tails), np.finfo(float).tiny)) - np.log(shape)
-    # Where hardly a row speaks for a probability, even a high quantile may be below the mean.
+    # With hardly any rows behind a probability, even a high quantile may be below the mean.
     below, above = np.clip(ends * [[-1.0], [1.0]], 0.0, FURTHEST) ** 2
     return _mapped(spread, below), _mapped(spread, above)
 
@@ -102,7 +102,7 @@ def _mapped(spread: Tables, values: Floats) -> Tables:
 
 
 def spread_of_families(prior: Floats, families: Sequence[FamilyTable | None]) -> Tables | None:
-    """Return the variances of a network, at the nearest levels; None where any is unknown."""
+    """Return the variances of a network, at the nearest levels; None if any is unknown."""
     known = [family for family in families if family is not None]
     if len(known) < len(families):
         return None
@@ -121,7 +121,7 @@ def prior_levels(spread: Tables) -> list[int]:
 
 
 def at_levels(like: FamilyTable, codes: NDArray[np.uint8], values: Floats = LEVELS) -> FamilyTable:
-    """Return the values of a list of levels, in the form of a table."""
+    """Return the values for a list of levels, in the form of a table."""
     arrays = table_arrays(like)
     ends = np.cumsum([array.size for array in arrays.values()])[:-1]
     parts = zip(arrays.items(), np.split(values[codes], ends), strict=True)
@@ -130,7 +130,7 @@ def at_levels(like: FamilyTable, codes: NDArray[np.uint8], values: Floats = LEVE
 
 
 def table_arrays(table: FamilyTable) -> dict[str, Floats]:
-    """Return a table's numbers by their names."""
+    """Return a table's arrays by name."""
     names = {
         DenseTable: ("log_prob",),
         GroupedTable: ("log_group", "log_within"),
@@ -151,7 +151,7 @@ def of_log_odds(variances: Floats, chances: Floats) -> Floats:
 
 
 def sum_others(values: Floats) -> Floats:
-    """Return the sums over all other classes, (n_rows, n_classes), without a difference."""
+    """Return the sums over all other classes, (n_rows, n_classes), without subtraction."""
     before, after = np.cumsum(values, axis=1), np.cumsum(values[:, ::-1], axis=1)[:, ::-1]
     out = np.zeros_like(values)
     out[:, 1:] = before[:, :-1]
@@ -160,7 +160,7 @@ def sum_others(values: Floats) -> Floats:
 
 
 def of_scores(wanted: Floats, chances: Floats) -> Floats:
-    """Return variances of the classes' scores that give those of log-odds, (n_rows, n_classes)."""
+    """Return variances of the classes' scores that match those of log-odds, (n_rows, n_classes)."""
     out = 0.5 * wanted
     for _ in range(ROUNDS if wanted.shape[1] > 2 else 0):
         out = out * np.sqrt(wanted / np.maximum(of_log_odds(out, chances), LEAST))
@@ -168,16 +168,16 @@ def of_scores(wanted: Floats, chances: Floats) -> Floats:
 
 
 def scale_entries(entries: Floats, places: Ints, wanted: Floats) -> Floats:
-    """Scale variances until their sums over each row's entries are about those wanted.
+    """Scale variances until their sums over each row's entries approximate the targets.
 
-    `entries` are (n_entries, n_classes), `places` (n_terms, n_rows) those that each row sums, and
+    `entries` are (n_entries, n_classes), `places` (n_terms, n_rows) those summed for each row, and
     `wanted` is (n_rows, n_classes). Each step lowers the Itakura-Saito divergence, which suits
-    variances of few draws.
+    variances estimated from few draws.
     """
     from scipy.sparse import csr_array
 
     n_terms, n_rows = places.shape
-    # (n_entries, n_rows): which rows sum an entry.
+    # (n_entries, n_rows): which rows use an entry.
     flat, row = places.ravel(), np.tile(np.arange(n_rows), n_terms)
     summed = csr_array((np.ones(len(flat)), (flat, row)), (len(entries), n_rows))
     out = entries.copy()

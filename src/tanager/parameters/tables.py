@@ -1,4 +1,4 @@
-"""Probability tables: what a parameter learner returns."""
+"""Probability tables, as returned by parameter learners."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tanager.numerics import Floats, Ints
 from tanager.parameters.lookups import Packed, TreeRows, View
 from tanager.structure import Structure
 
-# A family is dense if that's small, or not much larger than its seen cells; else it's a tree.
+# A family is dense if that's small, or not much larger than its seen cells; otherwise a tree.
 SMALL_CELLS = 1 << 14
 LARGE_CELLS = 1 << 22
 DENSE_FACTOR = 4
 
 
 class _Stored(EqualByArrays):
-    """Pickles its fields alone, without what was computed from them."""
+    """Pickles only its fields, without anything computed from them."""
 
     def __getstate__(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
@@ -57,14 +57,14 @@ class DenseTable(EqualByArrays):
     def add_terms(self, codes: Codes, arities: Ints, members: Ints, out: Floats) -> None:
         """Add log P(x | y, parents) of each row, for every class, to out (n_rows, n_classes).
 
-        `members` are the rows of `codes` that hold the parents, then the child.
+        `members` are the rows of `codes` for the parents, then the child.
         """
         flat = np.append(self.log_prob.ravel(), np.zeros(self.n_classes))
         ends = np.array([0, members.shape[0]])
         native.add_dense_terms(codes, arities, members, ends, flat, np.zeros(1, np.int64), out)
 
     def pieces(self, members: Ints, view: View) -> Iterator[tuple[Ints, Floats]]:  # noqa: ARG002
-        """Yield what each look-up reads: the rows of codes, and the numbers."""
+        """Yield what each look-up needs: the code rows, and the numbers."""
         yield members, self.log_prob.ravel()
 
     def to_dense(self) -> DenseTable:
@@ -81,13 +81,13 @@ class GroupedTable(_Stored):
     Attributes
     ----------
     log_group : ndarray of float64, shape ``(*parent_groups, n_groups, n_classes)``
-        Of the feature's groups; C-contiguous, the class last.
+        For the feature's groups; C-contiguous, the class last.
     log_within : ndarray of float64, shape ``(arity, n_classes)``
-        Of the feature's values, each in its group.
+        For the feature's values, each within its group.
     lookup : ndarray of uint16, shape (sum of member_arities,)
         The group of each value of the first parent, of the second, ..., of the feature.
     member_arities : tuple of int
-        Of the parents, then of the feature.
+        For the parents, then the feature.
     """
 
     log_group: Floats
@@ -106,7 +106,7 @@ class GroupedTable(_Stored):
     def of_groups(
         cls, log_group: Floats, log_within: Floats, groups: Sequence[Groups]
     ) -> FamilyTable:
-        """Return the table of the members' groups; a dense one if it has no parents or groups."""
+        """Return the table of the members' groups; a dense one without parents or groups."""
         if len(groups) == 1 or all(map(tells_all, groups)):
             spelled = np.take(log_group, groups[-1], axis=-2) + log_within
             return DenseTable(np.ascontiguousarray(spelled))
@@ -130,13 +130,13 @@ class GroupedTable(_Stored):
 
     @property
     def n_numbers(self) -> int:
-        """How many numbers `log_prob` has."""
+        """Number of entries in `log_prob`."""
         n_contexts = prod(self.log_group.shape[:-2])
         return n_contexts * self.member_arities[-1] * self.n_classes
 
     @cached_property
     def log_prob(self) -> Floats:
-        """The table of all values of the feature, (*parent_groups, arity, n_classes)."""
+        """The table for all values of the feature, (*parent_groups, arity, n_classes)."""
         spelled = np.take(self.log_group, self.member_groups[-1], axis=-2)
         spelled += self.log_within
         return np.ascontiguousarray(spelled)
@@ -146,7 +146,7 @@ class GroupedTable(_Stored):
         Packed.of([(members, self)], len(arities)).add_terms(codes, arities, out)
 
     def pieces(self, members: Ints, view: View) -> Iterator[tuple[Ints, Floats]]:
-        """Yield the rows of codes and the numbers: all at once if few, else groups, then values."""
+        """Yield code rows and numbers: all at once if few, otherwise groups, then values."""
         *parents, feature = members.tolist()
         above = list(map(view, parents, self.groups))
         if self.n_numbers <= max(SMALL_CELLS, self.log_group.size):
@@ -154,12 +154,12 @@ class GroupedTable(_Stored):
             return
         own = view(feature, self.member_groups[-1])
         yield np.array([*above, own], np.int64), self.log_group.ravel()
-        # The second part counts only where all parents are known, as the first does.
+        # The second part counts only if all parents are known, like the first.
         unread = [~parent for parent in above]
         yield np.array([*unread, feature], np.int64), self.log_within.ravel()
 
     def to_dense(self) -> DenseTable:
-        """Spell out every value of the parents; the caller minds the size."""
+        """Materialise every value of the parents; the caller checks the size."""
         spelled = self.log_prob
         for axis, groups in enumerate(self.groups):
             spelled = np.take(spelled, groups, axis=axis)
@@ -168,20 +168,20 @@ class GroupedTable(_Stored):
 
 @dataclass(frozen=True, eq=False)
 class TreeTable(_Stored):
-    """log P(x | y, parents) of one family on the tree of its seen contexts.
+    """log P(x | y, parents) of one family, on the tree of contexts seen.
 
     Attributes
     ----------
     contexts : Contexts
     cell_log_prob : (n_cells,)
     node_log_escape : (n_nodes,)
-        For a value without a cell in the node: its log-probability, or, with
-        `inherit`, what is added to its log-probability in the parent node
+        For a value without a cell in the node: its log-probability or, with
+        `inherit`, the offset to its log-probability in the parent node
         (in the root: to the uniform).
     inherit : bool
     backoff : bool
-        Whether an unseen context has the estimate of its longest seen prefix, or else the
-        uniform distribution.
+        Whether an unseen context uses the estimate of its longest seen prefix; otherwise it's
+        uniform.
     """
 
     contexts: Contexts
@@ -212,7 +212,7 @@ class TreeTable(_Stored):
         return TreeRows.of(self)
 
     def shorter(self, n_parents: int) -> TreeTable:
-        """Return the table of the first parents alone; itself where that is all of them."""
+        """Return the table with the first parents only; itself if that is all of them."""
         tree = self.contexts
         if n_parents + 1 == tree.depth:
             return self
@@ -225,9 +225,9 @@ class TreeTable(_Stored):
         return self.contexts.values(self.contexts.depth)
 
     def to_dense(self) -> DenseTable:
-        """Spell out every context, level by level; the caller minds the size.
+        """Materialise every context, level by level; the caller checks the size.
 
-        Each context starts as its prefix, then the seen ones are overwritten.
+        Each context starts as a copy of its prefix, then the seen ones are overwritten.
         """
         tree = self.contexts
         log_uniform = np.full((1, tree.arity), -np.log(tree.arity))
@@ -265,7 +265,7 @@ FamilyTable = DenseTable | GroupedTable | TreeTable
 
 @dataclass(frozen=True, eq=False)
 class HeldOutRows(EqualByArrays):
-    """Training rows, with the posteriors of fits that never saw them."""
+    """Training rows with out-of-fold posteriors."""
 
     log_posteriors: Floats  # (n_rows, n_classes)
     labels: NDArray[np.uint16]  # (n_rows,)
@@ -274,7 +274,7 @@ class HeldOutRows(EqualByArrays):
 
 @dataclass(frozen=True, eq=False)
 class Tables(_Stored):
-    """The numbers of a network: class prior and one table per selected feature.
+    """The parameters of a network: class prior and one table per selected feature.
 
     Attributes
     ----------
@@ -285,7 +285,7 @@ class Tables(_Stored):
         Whether each table sums to one over the feature's values. Otherwise the tables are
         scores with the right posterior, but not a joint distribution.
     spread : Tables or None
-        The variance of each number, in the same form, if the learner knows it.
+        The variance of each entry, in the same form, if the learner estimates it.
     held_out : HeldOutRows or None
         Out-of-fold predictions for training rows, if the learner has any.
     """
@@ -299,7 +299,7 @@ class Tables(_Stored):
     def log_joint(self, structure: Structure, codes: Codes, arities: Ints) -> Floats:
         """Return log P(y) + sum of log P(x | y, parents), shape (n_rows, n_classes).
 
-        Families with an unknown member are left out; `Network` sums them out where it matters.
+        Families with an unknown member are skipped; `Network` sums them out where it matters.
         """
         out = np.empty((codes.shape[1], self.log_prior.shape[0]))
         out[:] = self.log_prior
@@ -310,7 +310,7 @@ class Tables(_Stored):
         return out
 
     def terms(self, structure: Structure, codes: Codes, arities: Ints) -> Floats:
-        """Return each family's term apart, shape (n_rows, n_selected, n_classes)."""
+        """Return each family's term separately, shape (n_rows, n_selected, n_classes)."""
         out = np.zeros((len(self.families), codes.shape[1], self.log_prior.shape[0]))
         packed = []
         for at, table in enumerate(self.families):
@@ -322,7 +322,7 @@ class Tables(_Stored):
         return out.transpose(1, 0, 2)
 
     def _pack(self, structure: Structure) -> Packed:
-        # Packed once per structure. The pair is replaced as one, so that threads with other
+        # Packed once per structure. The pair is replaced atomically, so that threads with other
         # structures never see half of it.
         held = self._last_packed
         pair = held[0] if held else None
@@ -338,7 +338,7 @@ class Tables(_Stored):
 
     @cached_property
     def _last_packed(self) -> list[tuple[Structure, Packed]]:
-        # A list, so that the frozen object can fill it.
+        # A list, so that the frozen object can be updated.
         return []
 
 
@@ -350,7 +350,7 @@ def family_members(structure: Structure, at: int) -> Ints:
 def drop_unread(
     structure: Structure, tables: Tables, required: Sequence[Sequence[int]] | None = None
 ) -> tuple[Structure, Tables]:
-    """Return structure and tables without parents that are one group, unless required."""
+    """Return structure and tables without single-group parents, unless required."""
     parents, families = [], []
     places = zip(structure.selected, structure.parent_indices, tables.families, strict=True)
     for feature, held, table in places:
@@ -377,12 +377,12 @@ def drop_unread(
 
 
 def log_posterior(log_joint: Floats) -> Floats:
-    """Turn a log-joint (n_rows, n_classes) into log-posteriors, in place; returns it."""
+    """Turn a log-joint (n_rows, n_classes) into log-posteriors in place, and return it."""
     native.normalize(log_joint, True)
     return log_joint
 
 
 def posterior(log_joint: Floats) -> Floats:
-    """Turn a log-joint (n_rows, n_classes) into posteriors, in place; returns it."""
+    """Turn a log-joint (n_rows, n_classes) into posteriors in place, and return it."""
     native.normalize(log_joint, False)
     return log_joint

@@ -1,7 +1,7 @@
 """Exact inference over the unknown features of rows: sums, expected families, and draws.
 
 Each row's families with an unknown member become factors over those members, and a compiled
-loop sums the unknown features out, row by row: what a row gets depends on nothing but the row.
+loop sums out the unknown features, row by row: the result for a row depends only on that row.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from tanager.structure import Structure
 
 Bools = NDArray[np.bool_]
 
-BATCH_CELLS = 1 << 20  # of the factors of a batch of rows: 8 MiB
+BATCH_CELLS = 1 << 20  # in the factors of a batch of rows: 8 MiB
 
 
 class _Group(NamedTuple):
-    """Rows whose families of one feature lack the same members."""
+    """Rows whose families of one feature have the same members missing."""
 
     family: int
     rows: Ints  # (n,)
     missing: Bools  # which of the members: the parents, then the feature
-    start: Ints  # (n,): where each row's cells stand
+    start: Ints  # (n,): where each row's cells start
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +40,9 @@ class Unknown:
     """The unknown features of rows, under a network's tables."""
 
     structure: Structure
-    tables: Tables  # normalised: probabilities, not scores, unless only `log_sums` is asked for
+    tables: Tables  # normalised: probabilities, not scores, unless only `log_sums` is used
     arities: Ints  # (n_features,)
-    # of any intermediate table of one row; rows that need a larger one get no answer
+    # of any intermediate table of one row; rows that need a larger one get no result
     max_cells: int = 1 << 20
 
     @cached_property
@@ -50,11 +50,11 @@ class Unknown:
         return [family_members(self.structure, at) for at in range(len(self.structure.selected))]
 
     def log_sums(self, codes: Codes) -> Floats:
-        """Return what families with an unknown member sum to, (n_rows, n_classes), or NaN."""
+        """Return the sums over families with an unknown member, (n_rows, n_classes), or NaN."""
         unknown = codes >= self.arities[:, None]
         relevant = np.zeros_like(unknown)
         for at in reversed(self.structure.topological_order()):
-            # An unknown feature with nothing known below it sums to one.
+            # An unknown feature with no observed descendants sums to one.
             feature, parents = self.structure.selected[at], self.structure.parent_indices[at]
             bears = ~unknown[feature] | relevant[feature]
             for parent in parents:
@@ -69,9 +69,9 @@ class Unknown:
     def expected(
         self, codes: Codes, labels: NDArray[np.integer]
     ) -> Iterator[tuple[int, Ints, Codes, Floats]]:
-        """Yield each family's place and what its unknown members may be, given the class.
+        """Yield each family's position and the distribution of its unknown members given the class.
 
-        That is, rows' places (n,), members' codes (n_members, n) and their probabilities (n,);
+        That is, row positions (n,), members' codes (n_members, n) and their probabilities (n,);
         rows past the bound have none.
         """
         unknown = self._unknown(codes)
@@ -97,11 +97,11 @@ class Unknown:
         return np.asarray(found)
 
     def draw(self, chunk: Chunk, n_draws: int, seed: int) -> tuple[Ints, Codes]:
-        """Draw unknown features from P(unknown | known, class), `n_draws` times per row with gaps.
+        """Draw unknown features from P(unknown | known, class), `n_draws` times per incomplete row.
 
-        Returns each row's source (n,) and the codes (n_features, n); rows without gaps occur once,
-        and rows past the bound keep their gaps. A row's random numbers depend on the seed and its
-        index alone, and are evenly spaced.
+        Returns each row's source (n,) and the codes (n_features, n); complete rows occur once,
+        and rows past the bound stay incomplete. A row's random numbers depend only on the seed and
+        its index, and are evenly spaced.
         """
         unknown = self._unknown(chunk.codes)
         copies = np.where(unknown.any(axis=0), n_draws, 1)
@@ -127,7 +127,7 @@ class Unknown:
         return unknown
 
     def _batches(self, summed: Bools) -> Iterator[Ints]:
-        """Yield the places of rows with a feature to sum out, some at a time, up to the bound."""
+        """Yield batches of positions of rows with a feature to sum out, up to the bound."""
         rows = np.flatnonzero(summed.any(axis=0))
         n_classes = self.tables.log_prior.shape[0]
         sizes, largest = np.ones(len(rows)), np.ones(len(rows))
@@ -144,12 +144,12 @@ class Unknown:
 
 
 def uniforms(seed: int, indices: Ints) -> Floats:
-    """Return a number in [0, 1) for each row, a function of seed and index alone."""
+    """Return a number in [0, 1) for each row that depends only on seed and index."""
     return (row_hash(seed, indices) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
 class _Batch:
-    """Some rows' factors, laid out and summed."""
+    """The factors of a batch of rows, laid out and summed."""
 
     def __init__(
         self,
@@ -164,12 +164,12 @@ class _Batch:
     ) -> None:
         self.under, self.codes = under, codes
         n_rows = codes.shape[1]
-        local = np.cumsum(summed, axis=0) - 1  # the number of a feature within its row
+        local = np.cumsum(summed, axis=0) - 1  # a feature's index among its row's unknown ones
         self.groups: list[_Group] = []
         scopes: list[Ints] = []
         for family, members in enumerate(under._members):
             lacks = summed[members]
-            # A barren child of what is summed out has no part in the sum.
+            # A barren child of a summed-out feature doesn't affect the sum.
             lacks = lacks & ~(unknown[members[-1]] & ~summed[members[-1]])
             used = np.flatnonzero(lacks.any(axis=0))
             patterns, which = np.unique(lacks[:, used], axis=1, return_inverse=True)
@@ -223,7 +223,7 @@ class _Batch:
         )
 
     def spell(self, group: _Group) -> tuple[Codes, int]:
-        """Return the members' codes of every cell of a group, (n_members, n), and cells a row."""
+        """Return the members' codes of every cell of a group, (n_members, n), and cells per row."""
         members = self.under._members[group.family]
         shape = tuple(self.under.arities[members[group.missing]].tolist())
         grid = np.indices(shape, dtype=self.codes.dtype).reshape(len(shape), -1)
@@ -233,7 +233,7 @@ class _Batch:
         return np.ascontiguousarray(spelled.reshape(len(members), -1)), grid.shape[1]
 
     def _fill(self, group: _Group, labels: NDArray[np.integer] | None) -> None:
-        """Write the logs of a group's cells where they belong."""
+        """Write the logs of a group's cells to their positions."""
         spelled, n_cells = self.spell(group)
         under = self.under
         members = under._members[group.family]

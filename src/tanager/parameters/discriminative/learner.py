@@ -20,8 +20,8 @@ from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
 from tanager.threads import one_blas_thread
 
-GRID = strengths(-5, 7)  # that are tried
-ENOUGH_ROWS = 5_000  # held-out rows that settle a choice among a few strengths
+GRID = strengths(-5, 7)  # strengths to try
+ENOUGH_ROWS = 5_000  # held-out rows that suffice to choose among a few strengths
 ALLOWED: dict[str, tuple[object, ...]] = {
     "form": ("weighted", "direct", "extended"),
     "level": (1, 2, 3, 4),
@@ -39,7 +39,7 @@ class Discriminative(ParameterLearner):
 
     Choose it if you have many rows per parameter, or if the structure's independence
     assumptions are far from true, where generative tables suffer from fitting P(x). Three forms
-    reach the same optimum; ``form="weighted"`` with a low `level` is a model of few parameters
+    reach the same optimum; ``form="weighted"`` with a low `level` is a model with few parameters
     that corrects generative tables and suits small data best.
 
     Parameters
@@ -48,62 +48,62 @@ class Discriminative(ParameterLearner):
         Weights on generative log-probabilities, free scores, or free scores
         normalised to probabilities.
     level : {1, 2, 3, 4}
-        What shares a weight: a feature, a value, a value and class, nothing.
+        What shares a weight: a feature, a value, a value and class, or nothing.
         Levels 1 to 3 are for ``form="weighted"``.
     init : {"generative", "zero"}
         Where the optimiser starts.
     l2 : float or "cv"
         Precision of a Gaussian prior on the free parameters; "cv" chooses it
-        by the loss of held-out rows: the first of five folds that have 5,000.
+        by held-out loss, on as many of five folds as it takes for 5,000 rows.
     towards : {"generative", "zero"}
         The prior's centre.
     base : str or ParameterLearner
         The generative tables; "m-estimate" is the m-estimate with m=1.
     crossfit : int or "auto"
-        Number of folds by which a row's generative tables leave it out, so that
-        no weight learns from its row's own count; 0 for one set of tables of
+        Number of folds for cross-fitting the generative tables, so that
+        no weight learns from its row's own count; 0 uses one set of tables from
         all rows. "auto" is 5 for levels 1 to 3, and 0 otherwise.
     correction : float, "cv" or None
         Precision of the prior, centred at 0, of a free number per value and
-        class that is added to the weighted terms; None for no such numbers.
+        class added to the weighted terms; None for no such numbers.
         For ``form="weighted"``.
     prefixes : bool
-        Whether to add tables under fewer parents (none, the first, ...), each with a
+        Whether to add tables with fewer parents (none, the first, ...), each with a
         weight per feature whose prior is centred at 0. For ``form="weighted"``.
     smooth : bool
-        Whether neighbouring values of ordered features (numbers, dates, ordered categories)
-        have similar scores: of ``form="direct"``, along the feature and its parents, or
-        the corrections of ``form="weighted"``. They are then curves, whose coefficients the
-        prior (`l2`, or `correction`) holds small. Use it with fine bins: ``bins="fine"``.
+        Whether adjacent values of ordered features (numbers, dates, ordered categories)
+        have similar scores: with ``form="direct"``, along the feature and its parents, or
+        for the corrections of ``form="weighted"``. They are then curves, whose coefficients the
+        prior (`l2`, or `correction`) keeps small. Use it with fine bins: ``bins="fine"``.
     objective : {"cll", "mse"}
         Conditional log-likelihood, or the squared error of the posterior.
     fit_prior : bool
-        Whether the class parameters are free too.
+        Whether the class parameters are also free.
     unseen : {"coarser", "generative", "nothing"}
-        What cells without a training row contribute: the mean of what was trained for the
+        What cells without training rows contribute: the mean of the trained parameters of the
         same value under the longest prefix of the parents with which it was seen, the
         generative tables' estimate, or nothing. Levels 1 to 3 share weights and don't need it.
     optimiser : {"lbfgs", "cg", "gradient", "sgd"}
         L-BFGS, conjugate gradients, gradient descent (which some papers stop at
-        ``max_iter=20``), or stochastic gradient descent: an iteration goes through the rows in
+        ``max_iter=20``), or stochastic gradient descent, whose iterations go through the rows in
         50 batches.
     max_iter : int
-        Most iterations; reaching it gives a ConvergenceWarning.
+        Maximum number of iterations; reaching it issues a ConvergenceWarning.
     tol : float
         Relative improvement of the objective at which the optimiser stops.
 
     Notes
     -----
     In the direct and weighted forms the objective is convex in the free
-    parameters. Where the parents of each feature are joined among themselves
-    (naive, TAN, kDB with k=1, k-trees) its optimum is that of the networks of
-    the structure, and the extended form reaches the same. Elsewhere (kDB with
-    k > 1) the networks' own problem is not convex: the extended form may stop at
+    parameters. If the parents of each feature are connected to each other
+    (naive, TAN, kDB with k=1, k-trees) its optimum is that of the structure's
+    networks, and the extended form reaches the same. Otherwise (kDB with
+    k > 1) the networks' own problem isn't convex: the extended form may stop at
     a local optimum, and the other two fit a log-linear model of the families,
-    whose posterior need not be any network's.
+    whose posterior may not be that of any network.
 
-    On structures without immoralities the result becomes a proper network with the same
-    posterior, so unknown values can be summed out and tables read and exported; elsewhere
+    On structures without immoralities the result is converted to a proper network with the same
+    posterior, so unknown values can be summed out and tables read and exported; otherwise
     `Tables.normalized` is False, and rows with unknown values are classified approximately.
 
     Each evaluation of the objective is one pass over the rows. Families with an unknown member
@@ -147,7 +147,7 @@ class Discriminative(ParameterLearner):
 
     @one_blas_thread()
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
-        """Learn the tables: generative ones, then weights or scores over them."""
+        """Learn the tables: generative ones, then weights or scores on them."""
         self._check()
         problem = Problem.of(self, structure, counts, plan)
         if counts.domain.n_classes == 1:
@@ -170,11 +170,11 @@ class Discriminative(ParameterLearner):
         return self._fill(problem, scores), free
 
     def _fill(self, problem: Problem, scores: Floats) -> Tables:
-        """Turn scores (n_cells, n_classes) into tables that answer every context."""
+        """Turn scores (n_cells, n_classes) into tables that cover every context."""
         normalized = self.form == "extended"
         if not normalized:
-            # What a cell gives to all classes alike cancels in P(y | x): the
-            # generative tables' is where the network's P(x) starts from.
+            # A term shared by all classes cancels in P(y | x): the generative
+            # tables' is the starting point of the network's P(x).
             means = problem.all_rows.own[0].mean(axis=1, keepdims=True)
             scores = scores - scores.mean(axis=1, keepdims=True) + means
         return fill_tables(
@@ -188,7 +188,7 @@ class Discriminative(ParameterLearner):
         )
 
     def _check(self) -> None:
-        """Raise a ConfigurationError for what is not allowed."""
+        """Raise a ConfigurationError for invalid options."""
         for name, words in ALLOWED.items():
             self._allow(name, getattr(self, name) in words, ", ".join(map(repr, words)))
         weighted = self.form == "weighted"
@@ -215,7 +215,7 @@ class Discriminative(ParameterLearner):
 
 
 def _choose_strengths(problem: Problem) -> Strengths:
-    """Return the priors' strengths; those that are "cv" are chosen in turn by held-out loss."""
+    """Return the priors' strengths; those set to "cv" are chosen in turn by held-out loss."""
     given = {name: getattr(problem.options, name) for name in Strengths._fields}
     middle = len(GRID) // 2
     known = {n: GRID[middle] if one == "cv" else float(one or 0.0) for n, one in given.items()}
@@ -231,7 +231,7 @@ def _choose_strengths(problem: Problem) -> Strengths:
     def loss(strengths: Strengths) -> float:
         total = 0.0
         for at, (form, train, score) in enumerate(parts):
-            # Each fit starts from the last one of its fold.
+            # Each fit starts from the previous one on its fold.
             free[at], _ = problem.solve(form, train, strengths, start=free[at], rough=True)
             total += problem.objective(form, score, None)(free[at])[0]
         return total

@@ -32,15 +32,15 @@ from tanager.structure import FitPlan, Structure
 if TYPE_CHECKING:
     from tanager.parameters.discriminative.learner import Discriminative
 
-FoldTables = Ints  # (n_folds,): the set of tables each fold reads, -1 for none
+FoldTables = Ints  # (n_folds,): the set of tables each fold uses, -1 for none
 
 ROUGH_ITERATIONS, ROUGH_TOL = 200, 1e-7
-LEFT = 0.3  # of tol, as the least improvement: those that would follow add up to more than one
-SHARP = 0.9  # the share of the slope that steps may leave: without scales, first ones are short
-FOLDS_KEY = 6_001  # names the random stream of the folds
+LEFT = 0.3  # of tol, as minimum improvement: further ones would add up to more
+SHARP = 0.9  # remaining share of the slope after a step: without scales, first steps are short
+FOLDS_KEY = 6_001  # key of the folds' random stream
 MAX_FOLDS = 255  # a row's fold is one byte
-MOST_BATCHES = 50  # of stochastic gradient descent
-MAX_JOINT = 1 << 16  # joint values are held as uint16
+MOST_BATCHES = 50  # for stochastic gradient descent
+MAX_JOINT = 1 << 16  # joint values are stored as uint16
 
 
 class Strengths(NamedTuple):
@@ -63,13 +63,13 @@ class Logs(NamedTuple):
 
 @dataclass
 class Problem:
-    """What `Discriminative` optimises."""
+    """The optimisation problem of `Discriminative`."""
 
     options: Discriminative
     layout: Layout
     trees: list[ContextTree]  # each family's counts
     base: Tables  # the generative tables of all rows
-    counts: Counts  # they know folds where rows are held out or left out
+    counts: Counts  # by fold if rows are held out or left out
     plan: FitPlan
 
     @classmethod
@@ -94,7 +94,7 @@ class Problem:
 
     @property
     def prefix_depths(self) -> range:
-        """Numbers of parents, short of all, whose tables get weights of their own."""
+        """Numbers of parents, fewer than all, whose tables get their own weights."""
         return range(self.layout.structure.max_parents if self.options.prefixes else 0)
 
     @cached_property
@@ -105,7 +105,7 @@ class Problem:
 
     @cached_property
     def crossfitted(self) -> Logs:
-        """Tables that leave each fold out, as one set per fold."""
+        """Cross-fitted tables, one set per fold."""
         n_folds = self.n_folds
         n_sets = n_folds * (1 + len(self.prefix_depths))
         if n_sets * self.layout.n_cells > MAX_NUMBER:
@@ -123,7 +123,7 @@ class Problem:
         return Logs(np.stack(own), np.stack(prefixes, axis=1))
 
     def _prefixes(self, counts: Counts, plan: FitPlan) -> Floats:
-        """Return the logarithms under fewer parents, shape (n_prefixes, n_cells, n_classes)."""
+        """Return the logarithms with fewer parents, shape (n_prefixes, n_cells, n_classes)."""
         learner, structure = resolve_base(self.options.base), self.layout.structure
         out = np.zeros((len(self.prefix_depths), self.layout.n_cells, self.layout.n_classes))
         for depth in self.prefix_depths:
@@ -135,16 +135,16 @@ class Problem:
 
     @property
     def crossfit(self) -> bool:
-        """Whether each row reads tables that leave its fold out."""
+        """Whether each row uses tables fitted without its fold."""
         return _n_crossfit(self.options) > 0
 
     @property
     def n_folds(self) -> int:
-        """Number of folds; one where no row is held out."""
+        """Number of folds; one if no rows are held out."""
         return 1 if self.counts.folds is None else self.counts.folds.n_folds
 
     def form(self, logs: Logs) -> Form:
-        """Return the parameterisation over sets of generative tables."""
+        """Return the parameterisation on top of sets of generative tables."""
         if self.options.form == "direct":
             return Direct(logs.own, self.smooth_blocks)
         if self.options.form == "extended":
@@ -160,7 +160,7 @@ class Problem:
 
     @cached_property
     def smooth_blocks(self) -> list[SmoothBlock]:
-        """The families' cells, or values where the corrections are smooth, as curves."""
+        """The families' cells, or values if the corrections are smooth, as curves."""
         found, first, ordered = [], 1, self.layout.domain.n_ordered
         for family in self.layout.families if self.options.smooth else ():
             along = [ordered[member] for member in family.members.tolist()]
@@ -177,12 +177,12 @@ class Problem:
 
     @cached_property
     def joint(self) -> Joint:
-        """The tables that rows read."""
+        """The tables used by rows."""
         return join_layout(self.layout, self.counts.rows, self.plan.context)
 
     @cached_property
     def located(self) -> LocatedTable:
-        """The rows as cells of those tables, with folds, each cut into batches, where needed."""
+        """The rows as cells of those tables, with folds, each cut into batches, if needed."""
         context, folds = self.plan.context, self.counts.folds
         if self.n_batches > 1:
             seed = context.row_seed(FOLDS_KEY) if folds is None else folds.seed
@@ -191,18 +191,18 @@ class Problem:
 
     @property
     def n_batches(self) -> int:
-        """Number of batches of each fold; one where every step reads all rows."""
+        """Number of batches per fold; one if every step uses all rows."""
         many = self.options.optimiser == "sgd"
         return min(MOST_BATCHES, MAX_FOLDS // self.n_folds) if many else 1
 
     def final(self) -> tuple[Form, FoldTables]:
-        """Return the parameterisation of the final fit, and the tables each fold reads."""
+        """Return the parameterisation of the final fit, and the tables each fold uses."""
         if not self.crossfit:
             return self.form(self.all_rows), np.zeros(self.n_folds, np.int64)
         return self.form(self.crossfitted), np.arange(self.n_folds)
 
     def held_out(self, fold: int) -> tuple[Form, FoldTables, FoldTables]:
-        """Return the parameterisation, and the tables that train without a fold, and score it."""
+        """Return the parameterisation, and the tables to train without a fold and to score it."""
         n_folds = self.n_folds
         train, score = np.full(n_folds, -1), np.full(n_folds, -1)
         others = np.arange(n_folds) != fold
@@ -216,7 +216,7 @@ class Problem:
 
     @property
     def _reads_tables(self) -> bool:
-        """Whether the generative tables have a part in the optimisation."""
+        """Whether the generative tables are part of the optimisation."""
         options = self.options
         untouched = options.form == "direct" and options.init == options.towards == "zero"
         return not (untouched and options.fit_prior)
@@ -238,7 +238,7 @@ class Problem:
         return Objective(loss, penalty, frozen=self.frozen(form))
 
     def start(self, form: Form) -> Floats:
-        """Return where the optimiser starts."""
+        """Return the optimiser's starting point."""
         if self.options.init == "generative":
             return form.generative.copy()
         frozen = self.frozen(form)
@@ -254,10 +254,10 @@ class Problem:
         progress: Progress | None = None,
         rough: bool = False,
     ) -> tuple[Floats, dict[str, Any]]:
-        """Return the free parameters of least penalised loss, and a record of the descent.
+        """Return the free parameters that minimise the penalised loss, and a record of the descent.
 
-        It has the objective, its part without the penalty and the largest absolute slope,
-        before the first and after each step. Roughly, where only held-out loss is wanted.
+        It has the objective, its part without the penalty and the largest absolute gradient entry,
+        before the first and after each step. Use `rough` if only held-out loss is wanted.
         """
         max_iter, tol = self.options.max_iter, self.options.tol
         if rough:
@@ -308,7 +308,7 @@ class Problem:
         }
 
     def penalty(self, form: Form, strengths: Strengths) -> Penalty | None:
-        """Return the prior on a form's free parameters; None where there is none."""
+        """Return the prior on a form's free parameters; None if there is none."""
         centre = np.zeros(form.n_free) if self.options.towards == "zero" else form.generative
         strength = np.full(form.n_free, strengths.l2)
         if isinstance(form, Weighted):
@@ -316,7 +316,7 @@ class Problem:
         return Penalty(strength, centre) if strength.any() else None
 
     def seen(self) -> Floats:
-        """Return how often each cell was seen, with a trace where others of its curve were."""
+        """Return how often each cell was seen, with a small amount if others of its curve were."""
         counts = self.layout.counts(self.trees)
         for rows, shape, n_ordered in self.smooth_blocks if self.options.form == "direct" else ():
             own = counts[rows].reshape(shape)
@@ -326,7 +326,7 @@ class Problem:
         return counts
 
     def frozen(self, form: Form) -> NDArray[np.bool_] | None:
-        """Return the class parameters where they are not to move."""
+        """Return the mask of class parameters if they are held fixed."""
         if self.options.fit_prior:
             return None
         frozen = np.zeros(form.n_free, np.bool_)
@@ -345,14 +345,14 @@ def resolve_base(base: str | ParameterLearner) -> ParameterLearner:
 
 
 def _n_crossfit(options: Discriminative) -> int:
-    """Return the number of folds by which tables leave a row out; 0 for none."""
+    """Return the number of folds for cross-fitting; 0 for none."""
     if options.crossfit == "auto":
         return 0 if options.level == 4 else N_FOLDS
     return int(options.crossfit)
 
 
 def join_layout(layout: Layout, rows: Rows, context: FitContext) -> Joint:
-    """Return the tables that rows read: small families joined, those with many values apart."""
+    """Return the tables used by rows: small families joined, those with many values separate."""
     columns = Columns.of(layout.domain)
     narrow, apart = list[FamilyCells](), list[FamilyCells]()
     for family in layout.families:
@@ -376,13 +376,13 @@ def join_layout(layout: Layout, rows: Rows, context: FitContext) -> Joint:
 
 @dataclass(frozen=True)
 class _WideFamilies:
-    """Families with tables of their own, and where these start."""
+    """Families with their own tables, and where these start."""
 
     families: tuple[FamilyCells, ...]
     starts: Sequence[int]
 
     def locate(self, codes: Codes) -> NDArray[np.int32]:
-        """Return each row's cell of each of these tables, (n_rows, n_families)."""
+        """Return each row's cell in each of these tables, (n_rows, n_families)."""
         out = np.empty((codes.shape[1], len(self.families)), np.int32)
         for at, (family, start) in enumerate(zip(self.families, self.starts, strict=True)):
             blank = family.n_contexts * family.arity

@@ -1,6 +1,6 @@
-r"""How sure discriminative scores are, as variances of the tables' entries.
+r"""Uncertainty of discriminative scores, as variances of the tables' entries.
 
-Around its optimum the penalised conditional likelihood is about that of a normal variable whose
+Around its optimum the penalised conditional likelihood is approximately Gaussian, and its
 precision is the curvature
 
 .. math:: E^\top \Big( \sum_i w_i M_i^\top (\operatorname{diag} p_i - p_i p_i^\top) M_i
@@ -8,13 +8,13 @@ precision is the curvature
 
 with :math:`M_i` the cells of row i, :math:`p_i` its posterior, E the derivative of scores by free
 parameters, :math:`\Lambda` the prior, and :math:`\epsilon` a very weak one on every score, so that
-what the rows leave open is finite. Draws of it are solutions for random right-hand sides, by
-conjugate gradients on a sample of rows (`tanager.parameters.layered.spread` does the same for
-smooth scores).
+directions the rows don't determine have a finite variance. Draws are solutions for random
+right-hand sides, by conjugate gradients on a sample of rows
+(`tanager.parameters.layered.spread` does the same for smooth scores).
 
-The generative tables are uncertain, too. Each draw moves them within their own variances: scores
-that are weights times their logarithms move along, as far as the weights don't make up for it, and
-so does a prior that is centred at them. Cells without a row have the generative variances.
+The generative tables are uncertain, too. Each draw perturbs them within their own variances: scores
+that are weights times their logarithms follow, as far as the weights don't compensate, and
+so does a prior centred on them. Cells without rows have the generative variances.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from tanager.parameters.scores import fill_tables
 from tanager.parameters.spread import LEAST, of_scores, scale_entries, spread_of_families
 from tanager.parameters.tables import Tables, posterior
 
-KEY = 6_002  # names the random streams
+KEY = 6_002  # key of the random streams
 MOST_ROWS = 2_000
 DRAWS = 16
 STEPS = 25  # of conjugate gradients
@@ -41,10 +41,10 @@ LEAST_PRECISION = 0.01  # of any score
 
 
 def with_spread(tables: Tables, problem: Problem, free: Floats, strengths: Strengths) -> Tables:
-    """Return the tables that free parameters led to, with the variances of their entries.
+    """Return the tables for these free parameters, with the variances of their entries.
 
-    A squared error is no likelihood, and generative tables without variances leave cells without
-    rows open: there are no variances then.
+    A squared error isn't a likelihood, and generative tables without variances leave cells without
+    rows undetermined: there are no variances then.
     """
     layout, base = problem.layout, problem.base.spread
     if problem.options.objective != "cll" or base is None:
@@ -65,7 +65,7 @@ def with_spread(tables: Tables, problem: Problem, free: Floats, strengths: Stren
         wanted += (by_row - (chances * by_row) @ others / rest) ** 2 / DRAWS
         moved -= moved.mean(axis=1, keepdims=True)
         for family in layout.families:
-            # Levels are the class node's: each family has mean zero over its rows.
+            # Constants belong to the class node: each family has mean zero over its rows.
             mass = curvature.mass[family.cells, None]
             moved[family.cells] -= (mass * moved[family.cells]).sum(axis=0) / max(mass.sum(), LEAST)
         entries += moved**2 / DRAWS
@@ -80,7 +80,7 @@ def with_spread(tables: Tables, problem: Problem, free: Floats, strengths: Stren
 
 
 class _Curvature:
-    """The second derivatives of the penalised loss of some rows by the free parameters."""
+    """The Hessian of the penalised loss on some rows, with respect to the free parameters."""
 
     def __init__(
         self,
@@ -137,7 +137,7 @@ class _Curvature:
         return (self.moving * found)[:, None]
 
     def _by_cell(self, scores: Floats) -> Floats:
-        """Multiply scores by the second derivatives of the rows' loss, and the least precision."""
+        """Multiply scores by the Hessian of the rows' loss, plus the minimum precision."""
         by_row = self.chances * (self.rows @ scores)
         by_row -= self.chances * by_row.sum(axis=1, keepdims=True)
         return np.asarray(self.back @ (self.weights * by_row) + LEAST_PRECISION * scores)

@@ -1,4 +1,4 @@
-"""Parameters by hierarchical Dirichlet processes."""
+"""Parameters estimated with hierarchical Dirichlet processes."""
 
 from tanager.parameters.hdp.learner import HDP
 

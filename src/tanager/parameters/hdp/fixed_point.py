@@ -1,4 +1,4 @@
-"""The HDP's model on a context tree, and its deterministic estimate, with Stirling numbers."""
+"""The HDP model on a context tree, its deterministic estimate, and Stirling numbers."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from tanager.parameters.spread import count_spread
 from tanager.parameters.tables import FamilyTable, TreeTable
 
 TYINGS = ("level", "parent", "single")
-KNOWN = 1e12  # rows of a node whose estimate is taken as known
+KNOWN = 1e12  # rows of a node whose estimate is treated as known
 DENSE = 1024  # rows 0 .. DENSE are all kept
-GRID = 1.02  # ratio of neighbouring rows above that; interpolation errs by less than 1e-5
+GRID = 1.02  # ratio of neighbouring rows above that; interpolation error below 1e-5
 EXACT = 4096  # the recurrence runs up to here, the differential equation from here on
-NEAR = 66  # columns of the near tables; not a power of two, which would crowd few cache sets
-MAX_TABLES = 1024  # columns; more tables than that in one cell are not sampled
-# Where two levels explain the same variation the fixed point is not unique.
-# From a low start the deep levels speak first and the levels that add nothing
-# are the ones that end as copies of their parents; from a high start it is the
-# leaves (occupation_k3 of docs/measurements/hdp.md: 2.1464 instead of 2.1420).
+NEAR = 66  # columns of the near tables; not a power of two, to avoid cache conflicts
+MAX_TABLES = 1024  # columns; at most this many tables per cell are sampled
+# If two levels explain the same variation the fixed point isn't unique.
+# From a low start the deep levels explain it first, and the redundant levels
+# end as copies of their parents; from a high start the leaves
+# do (occupation_k3 of docs/measurements/hdp.md: 2.1464 instead of 2.1420).
 START = 2.0
 MIN_CONCENTRATION, MAX_CONCENTRATION = 1e-3, 1e5
 MAX_STEP = 1.5  # largest change of a log-concentration in one sweep
 PROBE = 0.05  # distance in log-concentration for the slope of Newton's step
-MOST = 0.95  # largest discount that counts can give
+MOST = 0.95  # largest discount estimated from counts
 
 
 class Prior(NamedTuple):
@@ -38,14 +38,14 @@ class Prior(NamedTuple):
     shape: float
     rate: float
     root_concentration: float
-    class_rate: float | None = None  # for the class level's concentration; None: as the others
+    class_rate: float | None = None  # for the class level's concentration; None: same as the others
     discount: float = 0.0  # of a Pitman-Yor process; zero is the Dirichlet process
     # Share of the root's Dirichlet in the sampler's weights: one marginalises it as
-    # the paper writes; the authors' program has zero (one table per value at the root).
+    # in the paper; the authors' program uses zero (one table per value at the root).
     root_share: float = 1.0
 
     def rates(self, n_groups: int, class_group: int) -> Floats:
-        """Return the rate for each concentration, with that of the class level's own, if any."""
+        """Return the rate for each concentration, with the class level's own, if any."""
         rates = np.full(n_groups, float(self.rate))
         if self.class_rate is not None and class_group >= 0:
             rates[class_group] = self.class_rate
@@ -53,7 +53,7 @@ class Prior(NamedTuple):
 
 
 class TiedTree(NamedTuple):
-    """A `ContextTree` as the kernels read it, with the concentration that each node uses.
+    """A `ContextTree` in the kernels' layout, with each node's concentration.
 
     Nodes of level d are ``level_node[d]:level_node[d+1]``, cells of node u are
     ``node_start[u]:node_start[u+1]``.
@@ -62,16 +62,16 @@ class TiedTree(NamedTuple):
     level_node: Ints  # (depth + 2,)
     level_cell: Ints  # (depth + 2,)
     node_start: Ints  # (n_nodes + 1,)
-    node_group: Ints  # (n_nodes,): which concentration; the root's entry is not read
+    node_group: Ints  # (n_nodes,): which concentration; the root's entry is unused
     node_parent: Ints  # (n_nodes,)
-    cell_parent: Ints  # (n_cells,): the same value in the parent node; not read for the root
-    cell_count: Floats  # (n_cells,): the estimators read those of the leaves
+    cell_parent: Ints  # (n_cells,): the same value in the parent node; unused for the root
+    cell_count: Floats  # (n_cells,): the estimators use those of the leaves
     n_groups: int  # number of distinct concentrations
-    class_group: int  # the one that only the class level's nodes use; -1 where there is none
+    class_group: int  # the one used only by the class level's nodes; -1 if none
 
 
 def tie(tree: ContextTree, tying: str) -> TiedTree:
-    """Give one concentration to a level's nodes, a node's children, or all but the root."""
+    """Tie concentrations: one for a level's nodes, a node's children, or all but the root."""
     group = np.zeros(tree.n_nodes, np.int64)
     n_groups = 1
     if tying == "level":
@@ -87,7 +87,7 @@ def tie(tree: ContextTree, tying: str) -> TiedTree:
 
 
 def spell_unseen(tree: ContextTree) -> ContextTree:
-    """Give every node a cell, perhaps of count 0, for each value that the root saw.
+    """Give every node a cell, possibly of count 0, for each value seen in the root.
 
     Averages over samples need them: the mean of a product isn't the product of the means.
     """
@@ -108,9 +108,9 @@ def spell_unseen(tree: ContextTree) -> ContextTree:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What an inference gives for every node of one family's tree."""
+    """The estimates for every node of one family's tree."""
 
-    log_prob: Floats  # (n_cells,): of every (context, value) seen, contexts of every length
+    log_prob: Floats  # (n_cells,): for every (context, value) seen, at every depth
     log_escape: Floats  # (n_nodes,): log share of the parent's estimate in unseen values
     converged: bool
     info: dict[str, Any] = field(default_factory=dict)  # concentrations, sweeps and the trace
@@ -126,14 +126,14 @@ class Estimate:
         node, flat = tree.cell_nodes(), tie(tree, tying)
         phi, escape = np.exp(self.log_prob), np.exp(self.log_escape)
         alpha = self.info["concentration"][flat.node_group]
-        total = alpha / escape  # the node's rows and its concentration
+        total = alpha / escape  # the node's rows plus its concentration
         total[0] = KNOWN
         above = phi[tree.cell_parent]
         inside = np.bincount(node, above, minlength=tree.n_nodes)
         n_rest = np.maximum(tree.node_start[1] - np.diff(tree.node_start), 1)
         unseen = alpha * np.maximum(1.0 - inside, 0.0) / n_rest
         shares = np.minimum(escape[node] * above / phi, 1.0)
-        # A concentration is known to about a factor of e: the estimate's derivative, squared.
+        # A concentration is known to about a factor of e: the squared derivative of the estimate.
         doubt = (escape[node] * (above / phi - 1.0)) ** 2
         rows = phi * total[node]
         return count_spread(tree, rows, unseen, total, shares=shares, doubt=doubt)
@@ -142,17 +142,17 @@ class Estimate:
 class Ratios(NamedTuple):
     """V(n, t) for the sampler's kernels."""
 
-    rows: Floats  # (n_rows, n_columns): ``rows[i, t]`` is V(n_i, t); column 0 is not used
+    rows: Floats  # (n_rows, n_columns): ``rows[i, t]`` is V(n_i, t); column 0 is unused
     log_count: Floats  # (n_rows - DENSE,): log n_i from row `DENSE` on
     dense: int  # rows up to this number have n_i = i
     discount: float
-    near: Floats  # (<= DENSE + 1, NEAR): the first columns again, read most, in little cache
+    near: Floats  # (<= DENSE + 1, NEAR): a cache-friendly copy of the first columns, used most
     growth: Floats  # likewise: S(n + 1, t) / S(n, t) = n - t d + 1 / V(n, t - 1)
 
 
 @lru_cache(maxsize=24)
 def stirling_ratios(max_count: int, discount: float = 0.0) -> Ratios:
-    """Tabulate V(n, t) for counts up to `max_count`, once for all families: 11 MB at a million."""
+    """Tabulate V(n, t) for counts up to `max_count`, shared by all families: 11 MB at a million."""
     top = max(max_count, 2)
     counts = [*range(min(top, DENSE) + 1)]
     while counts[-1] < top:
@@ -169,7 +169,7 @@ def _fill(counts: list[int], discount: float, rows: Floats) -> None:
     place = {n: at for at, n in enumerate(counts)}
     ratio, n = np.zeros(rows.shape[1]), 1
     while n < min(counts[-1], EXACT):
-        some = ratio[:n]  # past t = n all numbers vanish
+        some = ratio[:n]  # zero for t > n
         some += _step(n, some, discount)
         n += 1
         if n in place:
@@ -191,14 +191,14 @@ def _follow(ratio: Floats, low: int, high: int, discount: float) -> Floats:
     """Return V(high, t) from V(low, t) by fourth-order Runge-Kutta steps in log n."""
 
     def slope(place: float, ratio: Floats) -> Floats:
-        # A difference is the slope in the middle of its step.
+        # A difference is the slope at the midpoint of its step.
         n = np.exp(place) - 0.5
         before = ratio - 0.5 * _step(n, ratio, discount)
         return _step(n, before, discount) * (n + 0.5)
 
     place, distance = np.log(low), np.log(high / low)
-    # Errors decay at rates of up to 1 / V and move on to larger t: like upwind differences of
-    # a transport equation they are stable for steps of up to 1.39 V.
+    # Errors decay at rates of up to 1 / V and move on to larger t: as with upwind differences for
+    # a transport equation, steps of up to 1.39 V are stable.
     n_steps = int(np.ceil(distance * (1.0 / ratio[-1] + 1.0)))
     h = distance / n_steps
     for at in range(n_steps):
@@ -247,7 +247,7 @@ def count_discounts(tree: ContextTree, flat: TiedTree) -> Floats:
         once = float(np.sum((count[cells] > 0.5) & (count[cells] <= 1.5)))
         twice = float(np.sum((count[cells] > 1.5) & (count[cells] <= 2.5)))
         if once:
-            # Two digits tell discounts apart, and families share tables of Stirling ratios.
+            # Two digits are precise enough, and families share tables of Stirling ratios.
             discounts[level] = min(round(once / (once + 2.0 * twice), 2), MOST)
         above = _cells(flat, level - 1)
         seen = (count[cells] > 0).astype(float)
@@ -265,7 +265,7 @@ def solve_discounted(
     tolerance: float,
     max_sweeps: int,
 ) -> Estimate:
-    """Estimate one family; `discounts` (depth + 1,) by level, the root's is not read."""
+    """Estimate one family; `discounts` (depth + 1,) are by level, the root's is unused."""
     sweeps = _DiscountedSweeps(tree, flat, prior, discounts)
     trace: list[float] = []
     while len(trace) < max_sweeps:
@@ -295,7 +295,7 @@ def _nodes(flat: TiedTree, level: int) -> slice:
 
 
 class _DiscountedSweeps:
-    """What sweeps move: of cells (n_cells,), of nodes (n_nodes,), of groups (n_groups,)."""
+    """The state of the sweeps: of cells (n_cells,), of nodes (n_nodes,), of groups (n_groups,)."""
 
     def __init__(self, tree: ContextTree, flat: TiedTree, prior: Prior, discounts: Floats) -> None:
         self.tree, self.flat, self.prior, self.discounts = tree, flat, prior, discounts
@@ -314,7 +314,7 @@ class _DiscountedSweeps:
         for level in range(len(self.discounts) - 1, 0, -1):
             cells, nodes, above = _cells(flat, level), _nodes(flat, level), _cells(flat, level - 1)
             count, node, parent = self.counts[cells], self.owner[cells], flat.cell_parent[cells]
-            # A bound on the counts that is a power of two: families share tables of ratios.
+            # The bound on the counts is a power of two, so that families share tables of ratios.
             top = 1 << max(6, int(np.ceil(count.max(initial=1.0))).bit_length())
             discount = float(self.discounts[level])
             ratios = stirling_ratios(top, discount)
@@ -380,7 +380,7 @@ class _DiscountedSweeps:
         return float((weight * np.abs(np.log(self.alpha / before))).max(initial=0.0))
 
     def _balance(self, alpha: Floats) -> Floats:
-        """Return log of what raises each concentration over what lowers it; zero at the mode."""
+        """Return the log ratio of gain to cost of raising each concentration; zero at the mode."""
         from scipy.special import digamma
 
         flat, prior = self.flat, self.prior

@@ -1,4 +1,4 @@
-"""The learner: checks its options, runs one inference per family, reports."""
+"""The learner: checks its options, runs one inference per family, and reports."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from tanager.parameters.spread import spread_of_families
 from tanager.parameters.tables import FamilyTable, Tables
 
 TOLERANCE = {"fixed-point": 1e-4, "gibbs": 5e-3}
-# Beyond this many cells (1 GiB while sampling) values that a context never saw share what
-# it leaves in the ratio of the parent's means, instead of each being averaged.
+# Beyond this many cells (1 GiB while sampling) values never seen in a context share its
+# remaining mass in proportion to the parent's means, instead of each being averaged.
 MAX_SPELLED = 1 << 24
 COUNTS = ("max_sweeps", "thinning", "n_chains", "concentration_interval")
 LEAST = {**dict.fromkeys(COUNTS, 1), "burn_in": 0, "window": 2}
-STREAM = 7  # names the sampler's random streams among those of a fit
+STREAM = 7  # key of the sampler's random streams
 
 
 @dataclass(eq=False, repr=False)
 class HDP(CountLearner):
     r"""Estimates from a hierarchical Dirichlet process: back-off learned from the data.
 
-    Every context's distribution has a Dirichlet prior around that of the context without its
+    Every context's distribution has a Dirichlet prior centred on that of the context without its
     last parent, up to the feature's marginal. How closely each level follows the one above (its
     concentration) is learned, so there's no smoothing constant to choose, and rare contexts
     borrow as much from shorter ones as the data suggest. The best generative choice.
@@ -51,54 +51,54 @@ class HDP(CountLearner):
     ----------
     inference : {'fixed-point', 'gibbs'}
         'fixed-point' iterates conditional means until convergence: deterministic,
-        milliseconds per table, any weights. 'gibbs' averages samples, in ten to a hundred
-        times the time, for a log-loss about one per cent better on small data.
+        milliseconds per table, any weights. 'gibbs' averages samples, takes ten to a hundred
+        times longer, and lowers the log-loss by about one per cent on small data.
     tying : {'level', 'parent', 'single'}
         Which nodes of a family's tree share a concentration: those of a level,
         the children of one node, or all.
     shape, rate : float
         The Gamma prior on every concentration. ``shape=0, rate=0`` is the improper
-        prior of the paper's text: a level of one or two nodes then settles nothing.
+        prior of the paper's text, which leaves levels with one or two nodes undetermined.
     class_rate : float or None
         The rate for the class level, on which classification depends most: a larger one
-        keeps the classes further apart. None is `rate`; not used with ``tying='single'``.
+        keeps the classes further apart. None uses `rate`; unused with ``tying='single'``.
     root_concentration : float
-        Of the feature's marginal around the uniform distribution; fixed.
+        Concentration of the feature's marginal around the uniform distribution; fixed.
     tolerance : float or None
         'fixed-point': stop once a sweep changes no predictive probability by
-        more; None is 1e-4. 'gibbs': stop once their standard error, root mean
-        square over the training rows, is below; None is 5e-3.
+        more; None is 1e-4. 'gibbs': stop once their standard error (root mean
+        square over the training rows) is below it; None is 5e-3.
     max_sweeps : int
-        Most sweeps; a `ConvergenceWarning` says if they weren't enough.
+        Maximum number of sweeps; a `ConvergenceWarning` is issued if they weren't enough.
     burn_in, thinning, n_chains : int
         'gibbs' only: sweeps before the first state is recorded, sweeps between
         recorded states, and independent chains.
     start : {'fixed-point', 'prior'}
-        'gibbs' only: the chains' first concentrations, those of the fixed point or the prior's
+        'gibbs' only: the chains' initial concentrations, those of the fixed point or the prior's
         mean, `shape` over `rate`, as in the authors' program.
     concentration_interval : int
         'gibbs' only: sweeps of the tables between two draws of the concentrations;
-        the authors' program has 5.
+        the authors' program uses 5.
     window : int
-        'gibbs' only: among how many neighbouring numbers of tables a cell chooses
+        'gibbs' only: the number of adjacent table counts a cell chooses from
         in one sweep.
     discount : float or "counted"
-        Of a Pitman-Yor process, from 0 (the Dirichlet process) to less than 1.
+        Discount of a Pitman-Yor process, from 0 (the Dirichlet process) to less than 1.
         For features with dozens of values or more, most of them rare. "counted"
-        ('fixed-point' only) takes one for each level from the numbers of cells
+        ('fixed-point' only) estimates one per level from the numbers of cells
         seen once and twice. With a discount the fixed point costs 20 to 150
         times more, about as much as the sampler with the same discount.
 
     Notes
     -----
-    ``info_["parameters"]`` reports per family the sweeps taken, the trace of
-    what `tolerance` bounds, and the concentrations. One pass over the data (the
-    counts). A value that a context never saw is averaged over the samples like the
-    others, up to 16 million cells per family (``info_`` says `unseen_averaged`).
+    ``info_["parameters"]`` reports per family the number of sweeps, the trace of
+    the criterion bounded by `tolerance`, and the concentrations. One pass over the data
+    (the counts). Values never seen in a context are averaged over the samples like the
+    others, up to 16 million cells per family (see `unseen_averaged` in ``info_``).
     Time is proportional to the number of cells with a count; a sweep of the
-    sampler costs about 0.1 microseconds for each with two rows or more.
-    Every family has a random stream of its own: the number of threads changes
-    nothing. `docs/hdp.md` has the model, the choice of prior and the
+    sampler takes about 0.1 microseconds for each with two rows or more.
+    Every family has its own random stream, so the number of threads doesn't
+    matter. `docs/hdp.md` has the model, the choice of prior and the
     measurements.
 
     References
@@ -168,7 +168,7 @@ class HDP(CountLearner):
     def estimate(
         self, tree: ContextTree, generator: np.random.Generator
     ) -> tuple[Estimate, FamilyTable]:
-        """Estimate one family; also return what was found on the way."""
+        """Estimate one family; also return diagnostics."""
         fixed = 0.0 if isinstance(self.discount, str) else self.discount
         prior = Prior(self.shape, self.rate, self.root_concentration, self.class_rate, fixed)
         tolerance = TOLERANCE[self.inference] if self.tolerance is None else self.tolerance
@@ -235,7 +235,7 @@ def _estimate_at(
     intervals: bool,
     item: tuple[int, np.random.Generator],
 ) -> tuple[Estimate, FamilyTable, FamilyTable | None]:
-    # Trees are built one at a time, then dropped; of the estimate only the report is kept.
+    # Trees are built one at a time, then dropped; only the report of the estimate is kept.
     at, generator = item
     tree = trees[at]
     estimate, table = learner.estimate(tree, generator)

@@ -1,4 +1,4 @@
-"""The Gibbs sampler of the hierarchical Dirichlet process, and its check of convergence."""
+"""The Gibbs sampler of the hierarchical Dirichlet process, and its convergence check."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tanager.parameters.hdp.fixed_point import (
     stirling_ratios,
 )
 
-BLOCK = 10  # recorded states in a batch mean
-BLOCKS = 100  # batch means of a budget that is used up; longer ones have longer blocks
-LEAST_BLOCKS = 5  # a variance of fewer batch means says nothing
+BLOCK = 10  # recorded states per batch mean
+BLOCKS = 100  # batch means in a full budget; longer budgets have longer blocks
+LEAST_BLOCKS = 5  # minimum number of batch means for a variance
 SPREAD = 2.0  # factor by which the chains' first concentrations differ
-WINDOW = 8  # table counts among which a cell chooses in one sweep
+WINDOW = 8  # table counts a cell chooses from in one sweep
 
 
 class Pace(NamedTuple):
@@ -65,7 +65,7 @@ class _Chain(NamedTuple):
 def sample(
     tree: ContextTree, flat: TiedTree, prior: Prior, budget: Budget, generator: np.random.Generator
 ) -> Estimate:
-    """Estimate one family by the mean of its posterior."""
+    """Estimate one family by its posterior mean."""
     leaves = flat.cell_count[flat.level_cell[-2] :]
     if not np.array_equal(leaves, np.floor(leaves)):
         raise ConfigurationError(
@@ -101,7 +101,7 @@ def sample(
 
 
 class _Kernel:
-    """What the chains' kernel reads besides their states."""
+    """The inputs of the chains' kernel other than their states."""
 
     def __init__(self, tree: ContextTree, flat: TiedTree, prior: Prior) -> None:
         nodes = (flat.level_node, flat.level_cell, flat.node_start, flat.node_group)
@@ -114,7 +114,7 @@ class _Kernel:
     def __call__(
         self, chain: _Chain, n_sweeps: int, pace: Pace, total: Floats, escape: Floats
     ) -> None:
-        """Sweep so often, adding the estimates of every recorded state to total and escape."""
+        """Run `n_sweeps` sweeps, adding every recorded state's estimates to total and escape."""
         moving = (chain.alpha, *chain.state, chain.random, chain.clock)
         given = (*self._model, n_sweeps, *pace, *moving, total, escape)
         native.run_chain(*given)
@@ -144,7 +144,7 @@ def _start(
 
 
 class _Watch:
-    """Batch means of every predictive probability, and how sure they are."""
+    """Batch means of every predictive probability, and their standard errors."""
 
     def __init__(self, flat: TiedTree, n_chains: int) -> None:
         n_cells = flat.cell_count.shape[0]
@@ -161,18 +161,18 @@ class _Watch:
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks that every chain has run."""
+        """Number of blocks completed by every chain."""
         return self.added // self.chain_sum.shape[0]
 
     def add(self, chain: int, mean: Floats, escape: float) -> None:
-        """Take one block's mean of one chain."""
+        """Add the mean of one block of one chain."""
         self.chain_sum[chain] += mean
         self.square += mean * mean
         self.escape += escape
         self.added += 1
 
     def check(self, alphas: list[Floats]) -> float:
-        """Return the standard error, root mean square over rows, by batches or chains if larger."""
+        """Return the standard error, RMS over rows: the larger of that by batches and by chains."""
         n_chains = self.chain_sum.shape[0]
         self.concentrations.append(np.mean(alphas, axis=0))
         if self.added < 2:
@@ -202,7 +202,7 @@ class _Watch:
 
 
 def _escapes(flat: TiedTree, mean: Floats, root: float) -> Floats:
-    """Return what the seen values leave in each node, over what they leave in its parent."""
+    """Return the mass left by the seen values in each node, relative to that in its parent."""
     starts = flat.node_start[:-1]
     left = 1.0 - np.add.reduceat(mean, starts)
     above = 1.0 - np.add.reduceat(mean[flat.cell_parent], starts)
@@ -213,6 +213,6 @@ def _escapes(flat: TiedTree, mean: Floats, root: float) -> Floats:
 
 
 def _largest_count(flat: TiedTree) -> int:
-    """Return a power of two no cell below the root can exceed, so that tables are shared."""
+    """Return a power of two that no cell below the root can exceed, so that tables are shared."""
     below = flat.cell_count[flat.level_cell[1] :]
     return int(2 ** np.ceil(np.log2(max(below.max(initial=0.0), 64.0))))
