@@ -1,4 +1,4 @@
-"""Anything tabular, as addresses of rows that are read where they are needed."""
+"""Open anything tabular as a source, whose rows are read where they are needed."""
 
 from tanager.sources.opening import open_source, open_table
 from tanager.sources.source import Fragment, Source

@@ -1,4 +1,4 @@
-"""Tables that other libraries divide: Arrow datasets, Delta, Iceberg, Dask DataFrames."""
+"""Tables partitioned by other libraries: Arrow datasets, Delta, Iceberg, Dask DataFrames."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOG = "_delta_log"
 
 
 def open_dataset(dataset: Any) -> Source:
-    """Open a dataset; one of tables in memory becomes a table in memory."""
+    """Open a dataset; a dataset of tables in memory becomes a table in memory."""
     import pyarrow.dataset as ds
 
     if isinstance(dataset, ds.InMemoryDataset):
@@ -29,14 +29,14 @@ def open_dataset(dataset: Any) -> Source:
     with_rows = [(part, n) for part in _parts(dataset) if (n := int(part.count_rows()))]
     n_rows = int(dataset.count_rows())
     if sum(n for _, n in with_rows) != n_rows:
-        # The dataset has a filter, which its parts do not know.
+        # The dataset has a filter that its parts don't apply.
         with_rows = [(dataset, n_rows)]
     parts = [_DatasetPart(part, dataset.schema, n) for part, n in with_rows]
     return Source(plain_schema(dataset.schema), parts)
 
 
 def _parts(dataset: Any) -> Iterator[Any]:
-    """Iterate over files; those of Parquet in groups of row groups."""
+    """Iterate over the files; Parquet files are split into groups of row groups."""
     for fragment in dataset.get_fragments():
         groups = getattr(fragment, "row_groups", None)
         if not groups:
@@ -56,7 +56,7 @@ def _parts(dataset: Any) -> Iterator[Any]:
 
 @dataclass(frozen=True, eq=False)
 class _DatasetPart(StoredPart):
-    """Some row groups of a file, a file, or a whole dataset with a filter."""
+    """Some row groups of a file, a file, or an entire dataset with a filter."""
 
     part: Any  # pyarrow.dataset.Fragment or Dataset
     stored: pa.Schema
@@ -66,8 +66,8 @@ class _DatasetPart(StoredPart):
     hint = "One of its files may be damaged, or of other types than its schema; write it again."
 
     def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
-        """Iterate over the scanner's batches, with little read ahead."""
-        # Threads come from the engine alone; a dataset knows its schema, a fragment must be told.
+        """Iterate over the batches of the scanner, with little readahead."""
+        # Only the engine starts threads. A dataset knows its schema, a fragment doesn't.
         known = {} if hasattr(self.part, "get_fragments") else {"schema": self.stored}
         scanner = self.part.scanner(
             columns=schema.names,
@@ -81,14 +81,14 @@ class _DatasetPart(StoredPart):
 
 
 def open_lake_table(table: Any) -> Source:
-    """Open a table object at the snapshot it shows."""
+    """Open a table object at its current snapshot."""
     if type(table).__name__ == "DeltaTable":
         return _open_delta(table)
     return _read_snapshot(table, None)
 
 
 def is_delta_folder(path: str) -> bool:
-    """Return whether a path or URL is a folder with a Delta log."""
+    """Return whether a path or URL is a folder that contains a Delta log."""
     from tanager.sources.remote import exists, is_url, local_path
 
     if is_url(path) and local_path(path) is None:
@@ -100,10 +100,10 @@ def is_delta_folder(path: str) -> bool:
 
 
 def open_lake(url: str) -> Source:
-    """Open a table by its address.
+    """Open a table by its URL.
 
-    ``delta:///folder`` and ``delta+s3://bucket/table``, with ``?version=3`` for an older one; a
-    folder with a Delta log; ``iceberg://catalog/namespace.table``, with ``?snapshot=ID``.
+    ``delta:///folder`` and ``delta+s3://bucket/table``, with ``?version=3`` for an older version;
+    a folder with a Delta log; ``iceberg://catalog/namespace.table``, with ``?snapshot=ID``.
     """
     scheme = url.partition("://")[0] if "://" in url else ""
     try:
@@ -126,7 +126,7 @@ def open_lake(url: str) -> Source:
 
 
 def _open_delta(table: Any) -> Source:
-    # The dataset lists the files of this version; none of them is ever rewritten.
+    # The dataset lists the files of this version, which are never rewritten.
     with _opening(table.table_uri):
         return open_dataset(table.to_pyarrow_dataset())
 
@@ -154,13 +154,13 @@ def _whole(options: dict[str, str], name: str, url: str) -> int | None:
 
 
 def _opening(name: str) -> AbstractContextManager[None]:
-    """Explain the errors of a library that has types of its own."""
+    """Explain errors of a library that has its own exception types."""
     hint = "Check the address, the version and the store's credentials."
     return explaining(f"{name} cannot be opened", hint, Exception)
 
 
 def _read_snapshot(table: Any, snapshot: int | None) -> Source:
-    """Open an Iceberg table at one snapshot, by default the current one."""
+    """Open an Iceberg table at a snapshot, by default the current one."""
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 
     current = table.current_snapshot()
@@ -175,7 +175,7 @@ def _read_snapshot(table: Any, snapshot: int | None) -> Source:
 
 @dataclass(frozen=True, eq=False)
 class _DataFile(StoredPart):
-    """A data file of a table, with the rows deleted from it."""
+    """A data file of a table, with its deleted rows."""
 
     metadata: Any
     io: Any
@@ -186,19 +186,19 @@ class _DataFile(StoredPart):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """The file's path."""
+        """The path of the file."""
         return str(self.task.file.file_path)
 
     @cached_property
     def n_rows(self) -> int:  # type: ignore[override]
-        """Number of rows; where some are deleted, the file is read for it."""
+        """Number of rows; the file has to be read for it if some are deleted."""
         if self.task.delete_files:
             first = pa.schema([(self.stored.fields[0].name, pa.null())])
             return sum(batch.num_rows for batch in self.stream(first, BATCH_ROWS))
         return int(self.task.file.record_count)
 
     def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:  # noqa: ARG002
-        """Iterate over the rows that are left."""
+        """Iterate over the rows that aren't deleted."""
         from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.io.pyarrow import ArrowScan
 
@@ -208,7 +208,7 @@ class _DataFile(StoredPart):
 
 
 def is_dask_frame(X: Any) -> bool:
-    """Return whether this is a Dask DataFrame; imports nothing for it."""
+    """Return whether this is a Dask DataFrame, without importing anything."""
     return type(X).__module__.partition(".")[0] == "dask" and hasattr(type(X), "to_delayed")
 
 
@@ -219,7 +219,7 @@ def open_dask(frame: Any) -> Source:
 
     parts = frame.to_delayed()
     facts = dask.compute(*[dask.delayed(_facts)(part) for part in parts])
-    # Partitions without rows know nothing of the types of their objects.
+    # Empty partitions don't reveal the types of object columns.
     schemas = [schema for n_rows, schema in facts if n_rows] or [facts[0][1]]
     for at, (_, schema) in enumerate(facts):
         odd = sorted(set(schema.names) ^ set(facts[0][1].names))
@@ -241,7 +241,7 @@ def open_dask(frame: Any) -> Source:
 
 @dataclass(frozen=True, eq=False)
 class _Partition(StoredPart):
-    """A partition: the work that gives it, computed in the thread that reads it."""
+    """A partition: a task that is computed in the thread that reads it."""
 
     work: bytes
     n_rows: int
@@ -257,7 +257,7 @@ class _Partition(StoredPart):
         return iter(pandas_to_arrow(frame[schema.names]).to_batches(batch_rows))
 
     def changed(self, n_rows: int) -> DataError:
-        """Return the error for other rows than there were."""
+        """Return the error for rows that have changed since the first read."""
         return DataError(
             f"{self.name} had {self.n_rows} rows and now has {n_rows}. Its source has changed, or "
             "its work is random: write the table to files first, or persist it."

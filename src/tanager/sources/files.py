@@ -1,4 +1,4 @@
-"""Files, on disk or behind a URL, streamed in batches and never read whole."""
+"""Files, local or remote, streamed in batches and never loaded as a whole."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tanager.sources.remote import ByteBudget, RemoteFile, Stamp, find_remote, i
 from tanager.sources.source import Batches, Source, StoredPart, blank_table, check_names
 from tanager.sources.text import CsvTable, TextStyle, apply_style, widest_type
 
-# Suffix (after .gz, .bz2, .zst are taken off, which only CSV may have) to format.
+# Suffix (after removing .gz, .bz2, .zst, which are only allowed for CSV) to format.
 FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
@@ -42,27 +42,27 @@ Found = tuple[Path | RemoteFile, tuple[str, ...]]  # a file, and the folders it 
 
 @dataclass(frozen=True, eq=False)
 class FilePart(StoredPart):
-    """A piece of a file; refuses to read a file that is no longer the one that was opened."""
+    """A piece of a file; raises if the file has changed since it was opened."""
 
     file: TableFile
     stamp: Stamp
-    folders: dict[str, Any]  # the columns that folders' names give, the same in every row
+    folders: dict[str, Any]  # the columns derived from folder names, constant in every row
     piece: Any
     n_rows: int
 
     @property
     def path(self) -> Path | RemoteFile:  # type: ignore[override]
-        """Where the file is."""
+        """Path of the file."""
         return self.file.path
 
     def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
-        """Iterate over the rows, decoded here."""
+        """Iterate over the rows, which are decoded here."""
         self.stamp.check()
         yield from super().read(schema, batch_rows)
         self.stamp.check()
 
     def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
-        """Iterate over what the file has, with the columns that its folders' names give."""
+        """Iterate over the stored rows, with the columns derived from folder names."""
         stored = [field for field in schema if field.name not in self.folders]
         read = iter(blank_table(self.n_rows).to_batches(batch_rows))
         if stored:
@@ -75,19 +75,19 @@ class FilePart(StoredPart):
             yield pa.RecordBatch.from_arrays(arrays, names) if self.folders else batch
 
     def explained(self) -> AbstractContextManager[None]:
-        """Turn the errors of a read into ours."""
+        """Convert errors while reading to our own."""
         return reading(self.path)
 
-    def changed(self, n_rows: int) -> DataError:  # noqa: ARG002 - how many says nothing more
-        """Return the error for a file that is another now."""
+    def changed(self, n_rows: int) -> DataError:  # noqa: ARG002 - the number of rows isn't needed
+        """Return the error for a file that has changed."""
         return self.stamp.changed()
 
 
 def _open_all(paths: Sequence[Found], kind: str, style: TextStyle | None) -> Source:
-    """Open files of one format with the same columns, one after the other."""
+    """Open files of one format with the same columns, concatenated."""
     values, folders = read_folders(paths)
     opener = partial(CsvTable, style=style) if kind == "csv" else _OPENERS[kind]
-    # A CSV is read once more than other files, to settle its types.
+    # A CSV file is read one more time than other files, to determine its types.
     budget = ByteBudget(default_memory_limit() if kind == "csv" else 0)
     files, parts = list[TableFile](), list[FilePart]()
     for (path, _), given in zip(paths, values, strict=True):
@@ -168,7 +168,7 @@ def _expand(given: str | Path) -> Sequence[Found]:
 
 
 def _checked(found: Sequence[Found], folder: str) -> Sequence[Found]:
-    """Refuse a folder without a file that can be read."""
+    """Raise if a folder contains no readable file."""
     if not found:
         raise DataError(
             f"No Parquet, Arrow or CSV file in the folder {folder}. "
@@ -178,7 +178,7 @@ def _checked(found: Sequence[Found], folder: str) -> Sequence[Found]:
 
 
 def read_folders(files: Sequence[Found]) -> tuple[list[dict[str, Any]], pa.Schema]:
-    """Return the columns that the names of partition folders (``year=2020``) give each file."""
+    """Return the columns that the names of partition folders (``year=2020``) add to each file."""
     parts = [tuple(folder for folder in folders if "=" in folder) for _, folders in files]
     names = [part.partition("=")[0] for part in parts[0]]
     odd = next((i for i, one in enumerate(parts) if [p.partition("=")[0] for p in one] != names), 0)
@@ -211,7 +211,7 @@ def read_folders(files: Sequence[Found]) -> tuple[list[dict[str, Any]], pa.Schem
 
 
 def is_table_file(path: Path | PurePosixPath) -> bool:
-    """Return whether a file in a folder is taken for a part of the table, by its ending."""
+    """Return whether a file in a folder is part of the table, based on its suffix."""
     return _suffix(path) in FORMATS
 
 
@@ -232,7 +232,7 @@ def _format(path: Path | RemoteFile) -> str:
 
 
 def _common_schema(files: Sequence[TableFile]) -> pa.Schema:
-    """Return the types that hold what all files have; those of CSV files give way to text."""
+    """Return types that can hold the data of all files; CSV types widen, if necessary to text."""
     names = files[0].schema.names
     schemas = [pa.schema([file.schema.field(name) for name in names]) for file in files]
     if all(schema.equals(schemas[0]) for schema in schemas):

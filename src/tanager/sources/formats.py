@@ -1,4 +1,4 @@
-"""How single files are read: Parquet and Arrow IPC in parts, JSON lines and Excel whole."""
+"""Readers for single files: Parquet and Arrow IPC in pieces, JSON lines and Excel as a whole."""
 
 from __future__ import annotations
 
@@ -23,28 +23,28 @@ from tanager.sources.plain import check_columns, plain_schema
 from tanager.sources.remote import RemoteFile, local_copy
 from tanager.sources.source import BATCH_ROWS, Batches, Source
 
-_BUFFER_BYTES = 1 << 20  # a column, while a Parquet file is read
-# What a packed file may unpack to, all of which is held in memory: real text packs to a
-# twentieth, a file that was made to fill a memory to a thousandth.
-MOST_BYTES = 1 << 28  # of a small file; of a large one so many for each byte:
+_BUFFER_BYTES = 1 << 20  # per column while reading a Parquet file
+# Limits for decompressed data, all of which is held in memory: real text compresses to a
+# twentieth, a decompression bomb to a thousandth.
+MOST_BYTES = 1 << 28  # for a small file; for a large one, this many per byte:
 MOST_BYTES_OF_A_BYTE = 100
-MOST_CELLS = 10_000_000  # of a sheet in a small file; in a large one so many for each byte:
+MOST_CELLS = 10_000_000  # of a sheet in a small file; in a large one, this many per byte:
 MOST_CELLS_OF_A_BYTE = 100
-ADDRESSABLE = 1 << 47  # bytes, by any process of today
-ROW_COST = 100  # cells that a row counts for, so that empty ones are no way around it
+ADDRESSABLE = 1 << 47  # bytes, by any current process
+ROW_COST = 100  # cells that each row counts as, so that empty rows can't bypass the limit
 
 
 class TableFile(ABC):
-    """One file: its schema, its number of rows, its pieces. Small and picklable."""
+    """A single file: its schema, number of rows and pieces. Small and picklable."""
 
     path: Path | RemoteFile
     schema: pa.Schema
     n_rows: int
-    named = True  # whether the names of the columns came with the file
-    guessed = False  # whether the types are guesses, and `read` gives whichever are asked for
+    named = True  # whether the column names came with the file
+    guessed = False  # whether the types are inferred, and `read` returns any types requested
 
     def pieces(self) -> list[tuple[int, Any]]:
-        """Return what may be read on its own: the number of rows, and what `read` is told."""
+        """Return what can be read independently: the number of rows and the argument for `read`."""
         return [(self.n_rows, None)]
 
     @abstractmethod
@@ -53,12 +53,12 @@ class TableFile(ABC):
 
 
 def open_bytes(path: Path | RemoteFile) -> pa.NativeFile:
-    """Open a file's bytes, wherever it is, to be read at any place."""
+    """Open a file's bytes for random access, wherever it is."""
     return path.open() if isinstance(path, RemoteFile) else pa.OSFile(str(path), "rb")
 
 
 def open_unpacked(path: Path | RemoteFile) -> pa.NativeFile:
-    """Open a file's bytes to be read once, unpacked by its ending."""
+    """Open a file's bytes for sequential access, decompressed according to its suffix."""
     codec = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
     ending = path.suffixes[-1].lower() if path.suffixes else ""
     stream = open_bytes(path)
@@ -66,19 +66,19 @@ def open_unpacked(path: Path | RemoteFile) -> pa.NativeFile:
 
 
 def _is_absurd(error: MemoryError) -> bool:
-    """Whether more bytes were asked for than any machine can address: a damaged size."""
+    """Return whether more bytes were requested than can be addressed, due to a corrupt size."""
     asked = re.search(r"size (\d+)", str(error))
     return asked is not None and int(asked[1]) > ADDRESSABLE
 
 
 @contextmanager
 def reading(path: Path | RemoteFile) -> Iterator[None]:
-    """Turn Arrow's errors about a file into ours."""
+    """Convert Arrow's errors about a file to our own."""
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError, MemoryError) as error:
         if isinstance(error, MemoryError) and not _is_absurd(error):
-            raise  # an ArrowException too, but nothing is wrong with the file
+            raise  # also an ArrowException, but the file is fine
         text = one_line(error)
         if isinstance(error, UnicodeError) or "invalid UTF8" in text:
             known = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in text
@@ -99,7 +99,7 @@ def reading(path: Path | RemoteFile) -> Iterator[None]:
 
 
 class ParquetTable(TableFile):
-    """A Parquet file; string columns come as dictionaries, so their codes are kept."""
+    """A Parquet file; string columns are read as dictionaries, so their codes are kept."""
 
     def __init__(self, path: Path | RemoteFile) -> None:
         import pyarrow.parquet as pq
@@ -121,7 +121,7 @@ class ParquetTable(TableFile):
             raise pa.ArrowInvalid("its groups of rows do not add up to its number of rows")
 
     def pieces(self) -> list[tuple[int, Any]]:
-        """Return groups of rows; small ones together."""
+        """Return groups of row groups; small ones are combined."""
         found: list[tuple[int, Any]] = []
         chosen: list[int] = []
         n_rows = 0
@@ -137,8 +137,8 @@ class ParquetTable(TableFile):
         """Iterate over the rows, page by page."""
         import pyarrow.parquet as pq
 
-        # Pages are read through small buffers, not whole row groups ahead of time; but from a
-        # store in as few requests as there are row groups.
+        # Pages are read through small buffers, instead of loading row groups in advance; but
+        # remote files are read in only as many requests as there are row groups.
         with (
             open_bytes(self.path) as bytes_of_file,
             pq.ParquetFile(
@@ -148,9 +148,9 @@ class ParquetTable(TableFile):
                 buffer_size=_BUFFER_BYTES,
             ) as file,
         ):
-            # Threads come from the engine alone; and one thread keeps one batch in memory.
+            # Only the engine starts threads, and a single thread keeps one batch in memory.
             if sum(self._group_rows[group] for group in piece) <= 2 * batch_rows:
-                # All of a few rows at once costs a sixth less than in batches.
+                # Reading a few rows at once takes a sixth less time than in batches.
                 table = file.read_row_groups(piece, columns=schema.names, use_threads=False)
                 yield from table.to_batches(batch_rows)
                 return
@@ -160,7 +160,7 @@ class ParquetTable(TableFile):
 
 
 class IpcTable(TableFile):
-    """An Arrow IPC file or stream, never mapped: a mapped file cut short ends the process."""
+    """An Arrow IPC file or stream. It's never memory-mapped: truncation would crash the process."""
 
     def __init__(self, path: Path | RemoteFile) -> None:
         self.path = path
@@ -176,7 +176,7 @@ class IpcTable(TableFile):
                 whole = ds.IpcFileFormat().make_fragment(handle)
                 self.n_rows = int(whole.count_rows())
         else:
-            # Only reading tells how many rows a stream has.
+            # The number of rows of a stream is only known after reading it.
             first = pa.schema([self.schema.field(0)])
             self.n_rows = sum(batch.num_rows for batch in self.read(None, first, 0))
 
@@ -198,7 +198,7 @@ class IpcTable(TableFile):
 
 
 def read_whole(paths: Sequence[Path | RemoteFile], kind: str) -> Source:
-    """Read files of JSON lines or Excel into memory, as one table."""
+    """Read files of JSON lines or Excel into memory as one table."""
     read = _read_json if kind == "json lines" else _read_excel
     tables = []
     for path in paths:
@@ -219,7 +219,7 @@ def _read_json(path: Path) -> pa.Table:
         with reading(path):
             _check_unpacked(path, _unpacked_bytes(path))
             table = json.read_json(pa.input_stream(str(path), compression="detect"))
-            check_columns(table)  # also that texts are utf-8: the reader does not
+            check_columns(table)  # also that texts are valid UTF-8, which the reader doesn't check
             return table
     except DataError as error:
         raise DataError(f"{error} It must hold one JSON object per line.") from error.__cause__
@@ -238,7 +238,7 @@ def _most_bytes(path: Path) -> int:
 
 
 def _unpacked_bytes(path: Path) -> int:
-    """Return how many bytes a packed file unpacks to, or some that are too many."""
+    """Return the decompressed size of a file in bytes, or a number above the limit."""
     n_bytes, most = 0, _most_bytes(path)
     with pa.input_stream(str(path), compression="detect") as stream:
         while n_bytes <= most and (part := stream.read(1 << 20)):
@@ -255,13 +255,13 @@ def _read_excel(path: Path) -> pa.Table:
             "sheet as CSV."
         ) from error
     try:
-        with ZipFile(path) as parts:  # which gives no more of a part than is said here
+        with ZipFile(path) as parts:  # which never reads more of a part than declared here
             _check_unpacked(path, sum(part.file_size for part in parts.infolist()))
         with closing(load_workbook(path, read_only=True, data_only=True)) as book:
             rows = _cells(path, book.worksheets)
     except DataError:
         raise
-    except Exception as error:  # whatever a damaged archive makes it raise
+    except Exception as error:  # whatever a corrupt archive raises
         raise DataError(
             f"{path} cannot be read: {str(error)[:200]}. Save the sheet again."
         ) from error
@@ -279,10 +279,10 @@ def _read_excel(path: Path) -> pa.Table:
 
 
 def _cells(path: Path, sheets: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Return the non-empty rows of the first sheet, unless they are more than the file can fill."""
+    """Return the non-empty rows of the first sheet; raise if there are too many for the file."""
     if not sheets:
         raise DataError(f"{path} has no sheet of cells. Pass a file with one.")
-    sheets[0].reset_dimensions()  # what a file says of its size may be wrong, and rows be lost
+    sheets[0].reset_dimensions()  # the size declared in a file may be wrong, which would lose rows
     rows: list[tuple[Any, ...]] = []
     left = max(MOST_CELLS, MOST_CELLS_OF_A_BYTE * path.stat().st_size)
     for row in sheets[0].iter_rows(values_only=True):
@@ -298,7 +298,7 @@ def _cells(path: Path, sheets: Sequence[Any]) -> list[tuple[Any, ...]]:
 
 
 def _trimmed(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a row without the empty cells at its end."""
+    """Return a row without its trailing empty cells."""
     end = len(row)
     while end and row[end - 1] is None:
         end -= 1
@@ -309,12 +309,12 @@ def _column(values: Sequence[Any]) -> pa.Array:
     try:
         return pa.array(list(values))
     except (pa.ArrowInvalid, pa.ArrowTypeError):
-        # Numbers with stray texts: as text, for the audit to judge.
+        # Numbers mixed with texts: as text, for the audit to judge.
         return pa.array([None if value is None else str(value) for value in values])
 
 
 def save_stdin() -> Path:
-    """Copy standard input to a temporary file whose ending says what it is; gone at exit."""
+    """Copy standard input to a temporary file, deleted at exit; its suffix reflects the format."""
     stream = sys.stdin.buffer
     start = stream.read(6)
     if start.startswith(b"PAR1"):

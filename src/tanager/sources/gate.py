@@ -1,9 +1,9 @@
-"""The gate: every column and every label enters here, whatever it is made of.
+"""Convert columns and labels of any kind to types that the rest of the package handles.
 
-NumPy arrays leave in native byte order, aligned and of a type that Arrow and the
-compiled loops know; everything else leaves as one Arrow array of a plain type
-(see `tanager.sources.plain`). No two values become one on the way: whole numbers
-that a float cannot hold stay integers or decimals.
+NumPy arrays are returned in native byte order, aligned and with a dtype that Arrow and
+the compiled loops support; everything else is returned as a single Arrow array of a plain
+type (see `tanager.sources.plain`). Distinct values stay distinct: whole numbers that a
+float can't represent remain integers or decimals.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from tanager.errors import DataError
 from tanager.escaping import abridged
 from tanager.sources.plain import check_columns, join_chunks, plain_column
 
-EXACT = 2**53  # floats hold every whole number up to here
+EXACT = 2**53  # floats represent every whole number up to here
 _INSTANTS = (np.datetime64, np.timedelta64)
 _UNREADABLE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def admit_array(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a NumPy array in native byte order, aligned, and of a type that kernels know.
+    """Return a NumPy array in native byte order, aligned, and with a dtype that kernels support.
 
     >>> admit_array(np.array([1.5, 2.5], dtype=">f8")).dtype.isnative
     True
@@ -48,8 +48,8 @@ def admit_array(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _to_doubles(array: NDArray[Any]) -> NDArray[Any]:
-    """Return half or extended floats as float64; whole numbers past 2^53 as int64."""
-    with np.errstate(over="ignore"):  # what is past the range becomes infinite, and is refused
+    """Return half or extended floats as float64, or as int64 if whole and partly past 2^53."""
+    with np.errstate(over="ignore"):  # numbers out of range become infinite, and are rejected later
         doubles = array.astype(np.float64)
     size = np.abs(doubles)
     if array.dtype.itemsize > 8 and bool((size >= EXACT).any()) and bool((size < 2.0**63).all()):
@@ -69,7 +69,7 @@ def admit_column(values: Any, what: str) -> pa.Array:
         try:
             found = pa.chunked_array(_without_wide_integers(values))
         except _UNREADABLE:
-            pass  # a pandas Series of objects or of a type that Arrow lacks: NumPy knows it
+            pass  # a pandas Series of objects, or of a type that Arrow lacks: use NumPy
         else:
             return _from_arrow(found, what)
         return _from_numpy(np.asarray(values), what)
@@ -79,7 +79,7 @@ def admit_column(values: Any, what: str) -> pa.Array:
 
 
 def admit_stream(X: Any) -> pa.Table:
-    """Return a table that speaks the Arrow C-stream protocol; it is read whole."""
+    """Return a table that supports the Arrow C stream protocol, read into memory."""
     return pa.RecordBatchReader.from_stream(_without_wide_integers(X)).read_all()
 
 
@@ -88,14 +88,14 @@ def pandas_to_arrow(frame: Any) -> pa.Table:
     try:
         return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
     except _UNREADABLE:
-        pass  # one column is of a type that Arrow lacks, or of several: each on its own
+        pass  # a column has mixed types or one that Arrow lacks: convert each separately
     names = [str(name) for name in frame.columns]
     columns = [admit_column(frame.iloc[:, at], f"Column {name!r}") for at, name in enumerate(names)]
     return pa.table(columns, names=names)
 
 
 def check_text(text: str, what: str) -> str:
-    """Return a text that UTF-8 can hold; refuse one with a lone surrogate."""
+    """Return a text if it can be encoded as UTF-8; raise if it contains a lone surrogate."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -139,7 +139,7 @@ def _from_numpy(values: NDArray[Any], what: str) -> pa.Array:
 
 
 def _from_fixed_texts(values: NDArray[Any], what: str) -> pa.Array:
-    """Return NumPy's texts or bytes of a fixed width; Arrow's own conversion ends them at a NUL."""
+    """Convert fixed-width NumPy texts or bytes; Arrow's own conversion truncates them at a NUL."""
     try:
         if values.dtype.kind == "S":
             values = np.char.decode(values, "utf-8")
@@ -161,7 +161,7 @@ def _from_fixed_texts(values: NDArray[Any], what: str) -> pa.Array:
 
 
 def _joined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return one array of text; Arrow gives more than 16 MiB of it in several."""
+    """Return text as one array; Arrow splits more than 16 MiB of it into several."""
     if not isinstance(values, pa.ChunkedArray):
         return values
     large = values.cast(pa.large_string()) if values.type == pa.string() else values
@@ -169,7 +169,7 @@ def _joined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 
 def _from_objects(values: NDArray[Any], what: str) -> pa.Array:
-    """Return Python objects as Arrow finds them, or else as numbers; refuse the rest."""
+    """Convert Python objects to the type that Arrow infers, or to numbers; raise otherwise."""
     array = None
     try:
         if any(isinstance(value, _INSTANTS) for value in values):
@@ -183,7 +183,7 @@ def _from_objects(values: NDArray[Any], what: str) -> pa.Array:
 
 
 def _instants(values: NDArray[Any]) -> NDArray[Any]:
-    """Return NumPy's dates or durations in the finest of their units."""
+    """Return NumPy dates or durations in the finest of their units."""
     kind = "M8" if any(isinstance(value, np.datetime64) for value in values) else "m8"
     if any(
         isinstance(value, str | bytes | Real) and not isinstance(value, _INSTANTS)
@@ -194,7 +194,7 @@ def _instants(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def _from_mixed(values: NDArray[Any], what: str) -> pa.Array:
-    """Return numbers of several types; refuse anything else in words."""
+    """Convert numbers of several types; raise a readable error for anything else."""
     gaps = np.array([_is_gap(v) for v in values], dtype=np.bool_)
     present = [v for v, gap in zip(values, gaps, strict=True) if not gap]
     texts = [v for v in present if isinstance(v, str)]
@@ -225,12 +225,12 @@ def _from_mixed(values: NDArray[Any], what: str) -> pa.Array:
         try:
             return _from_arrow(pa.array(exact), what)
         except pa.ArrowInvalid:
-            pass  # more digits than decimals have: as numbers they are still good
+            pass  # more digits than decimals support, but still valid as floats
     return pa.array(floats, mask=gaps)
 
 
 def _is_gap(value: Any) -> bool:
-    """Return whether a Python value means "missing": None, NaN of any type, pandas' own."""
+    """Return whether a Python value means "missing": None, NaN of any type, pandas NA or NaT."""
     if isinstance(value, Decimal):
         return value.is_nan()
     lost = isinstance(value, float | np.floating) and value != value
@@ -250,7 +250,7 @@ def _complex(what: str) -> DataError:
 
 
 def _without_wide_integers(X: Any) -> Any:
-    """Return a polars frame or series with its 128-bit integers, which Arrow lacks, as decimals."""
+    """Return a polars frame or series with 128-bit integers, which Arrow lacks, as decimals."""
     polars = sys.modules.get("polars")
     if polars is None or not isinstance(X, polars.DataFrame | polars.Series):
         return X

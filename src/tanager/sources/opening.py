@@ -1,4 +1,4 @@
-"""The one boundary that knows where tables come from."""
+"""The only module that knows where tables come from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tanager.sources.source import Source, check_names
 if TYPE_CHECKING:
     from tanager.sources.text import TextStyle
 
-# Objects that are tables in a lake: known by their names, so that nothing is imported for them.
+# Table objects of lakehouse libraries, recognised by name so that nothing has to be imported.
 _LAKES = {("deltalake", "DeltaTable"), ("pyiceberg", "Table"), ("pyiceberg", "StaticTable")}
 
 _KINDS = (
@@ -33,11 +33,11 @@ _KINDS = (
 def open_source(
     X: Any, *, columns: Sequence[str] | None = None, style: TextStyle | None = None
 ) -> Source:
-    """Open any table as a source: addresses of rows, read where they are needed.
+    """Open any table as a source, whose rows are read where they are needed.
 
-    `columns` keeps some, in this order; `style` says how texts are meant. Streams and readers are
-    read into memory; files, datasets, queries and DuckDB relations never are as a whole. Neither
-    pandas nor polars nor DuckDB is imported.
+    `columns` selects and orders columns; `style` defines how texts are interpreted. Streams and
+    readers are read into memory; files, datasets, queries and DuckDB relations are never read as a
+    whole. Neither pandas nor polars nor DuckDB is imported.
 
     >>> source = open_source([["sunny", 31.5], ["rainy", None]])
     >>> source.names, source.n_rows
@@ -79,25 +79,25 @@ def open_table(
 ) -> Source:
     """Open a table with options for how it's written; files aren't read yet.
 
-    The result goes wherever a table goes: to `fit`, `predict`, `score`, `Dataset`, ...
+    The result can be passed wherever a table is expected: `fit`, `predict`, `score`, `Dataset`, ...
 
     Parameters
     ----------
     X : table or path
-        Whatever `BayesNetClassifier.fit` takes.
+        Anything that `BayesNetClassifier.fit` accepts.
     na_values : str or sequence of str
-        Texts that mean "missing", besides the usual ones (an empty cell, NA, NaN, null, ...).
+        Texts that mean "missing", in addition to the defaults (an empty cell, NA, NaN, null, ...).
     encoding : str
-        Of CSV files, such as "latin-1" or "cp1252".
+        The encoding of CSV files, such as "latin-1" or "cp1252".
     decimal : {".", ","}
-        The decimal mark of CSV files.
+        The decimal separator of CSV files.
     header : bool or None
-        Whether the first line of a CSV file names the columns. By default it does unless all of
-        it is numbers. Without names the columns are x0, x1, ..., and matched by position.
+        Whether the first line of a CSV file contains the column names. By default, it does unless
+        all of it is numeric. Without names, columns are called x0, x1, ... and matched by position.
     drop : str or sequence of str
-        Columns to leave out.
+        Columns to omit.
     drop_missing : str or sequence of str
-        Columns, such as the target, without which a row is left out. They are read once more.
+        Columns, such as the target, whose missing rows are dropped. This reads them once more.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def open_table(
 
 
 def _listed(given: Any, name: str) -> tuple[str, ...]:
-    """Return one text or several as several."""
+    """Return one text or several as a tuple."""
     if isinstance(given, str):
         return (given,)
     if not isinstance(given, Iterable):
@@ -138,7 +138,7 @@ def _listed(given: Any, name: str) -> tuple[str, ...]:
 
 
 def _from_address(X: Any) -> Any:
-    """Return the table that an address names; files, and what is no address, as they are."""
+    """Open the table at a URL; return files, and anything that isn't a URL, unchanged."""
     given = X[0] if isinstance(X, list | tuple) and len(X) == 1 else X
     if isinstance(given, Path):
         given = str(given)
@@ -160,7 +160,7 @@ def _from_address(X: Any) -> Any:
 
 
 def _paths(X: Any) -> list[str | Path]:
-    """Return the paths of a table that is files, whose reader sees to the style itself."""
+    """Return the paths of a table made of files, whose reader applies the style itself."""
     if isinstance(X, str | Path):
         return [X]
     if isinstance(X, list | tuple) and all(isinstance(path, str | Path) for path in X):
@@ -169,7 +169,7 @@ def _paths(X: Any) -> list[str | Path]:
 
 
 def _open(X: Any) -> Source:
-    """Open a table that is not files."""
+    """Open a table that isn't made of files."""
     if isinstance(X, Source):
         return X
     if isinstance(X, np.ma.MaskedArray):
@@ -243,7 +243,7 @@ def _open_stream(X: Any) -> Source:
 
 
 def _with_orders(table: pa.Table) -> pa.Table:
-    """Return the enums of polars before 2.0 as ordered: those versions say it in a note alone."""
+    """Mark enums of polars before 2.0 as ordered, which those versions only note in metadata."""
     for at, field in enumerate(table.schema):
         noted = any(key.startswith(b"_PL_ENUM_VALUES") for key in field.metadata or ())
         if noted and pa.types.is_dictionary(field.type) and not field.type.ordered:
@@ -257,7 +257,7 @@ def _with_orders(table: pa.Table) -> pa.Table:
 
 
 def _open_table(table: pa.Table) -> Source:
-    """Open a table that other code made, possibly from a file it did not check."""
+    """Open a table made by other code, possibly from a file that wasn't validated."""
     try:
         check_columns(table)
     except pa.ArrowInvalid as error:
@@ -274,7 +274,7 @@ def _open_array(array: np.ndarray[Any, Any]) -> Source:
     if array.dtype.kind == "c":
         raise DataError("Complex data not supported. Pass the real and imaginary parts as columns.")
     if array.dtype.kind in "biuf":
-        # Extended floats may become integers, which is for all rows to say.
+        # Extended floats may become integers, which depends on all rows.
         return Source.of_array(admit_array(array) if array.dtype.itemsize > 8 else array)
     names = [f"x{i}" for i in range(array.shape[1])]
     columns = [admit_column(array[:, i], f"Column {name!r}") for i, name in enumerate(names)]
@@ -301,7 +301,7 @@ def _open_list(rows: Sequence[Any]) -> Source:
         array[i, :] = row
     if array.size and all(type(value) in (int, float) for value in array.flat):
         numbers = np.asarray(array.tolist())
-        # One float makes floats of all; past 2^53 some whole numbers would then become one.
+        # One float turns all into floats, which would merge some whole numbers past 2^53.
         exact = numbers.dtype.kind == "f" and not bool((np.abs(numbers) >= EXACT).any())
         if exact or numbers.dtype.kind in "iu":
             return Source.of_array(numbers)
@@ -342,7 +342,7 @@ def _open_pandas(frame: Any) -> Source:
             "Pass the real and imaginary parts as columns."
         )
     for at, kind in enumerate(frame.dtypes):
-        # What pandas.cut gives: Arrow has no category of intervals, so their names stand for them.
+        # From pandas.cut: Arrow has no categories of intervals, so their names are used instead.
         if str(getattr(getattr(kind, "categories", None), "dtype", "")).startswith("interval"):
             frame = frame.copy(deep=False)
             frame.isetitem(at, frame.iloc[:, at].cat.rename_categories(str))

@@ -1,4 +1,4 @@
-"""Arrow columns of few plain types: no views, no wrappers, checked before use."""
+"""Arrow columns of a few plain types: no views or wrapper types, validated before use."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _INT64_DIGITS, _DECIMAL128_DIGITS = 18, 38
-_EXACT_POWER = 22  # of ten: the largest that is a float
+_EXACT_POWER = 22  # the largest power of ten that a float represents exactly
 _TEXTS = {
     pa.string_view(): pa.large_string(),
     pa.binary_view(): pa.large_string(),
     pa.binary(): pa.string(),
     pa.large_binary(): pa.large_string(),
 }
-# Where Arrow's names of types are not NumPy's.
+# Arrow type names that differ from NumPy's.
 _NUMPY_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def plain_array(values: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Return ``pa.array(values, kind)`` of values without a gap, and without importing pandas.
+    """Return ``pa.array(values, kind)`` for values without nulls, without importing pandas.
 
-    Arrow's own does, where pandas is installed: longer than all the rest of a prediction. Types:
-    null, bool, string, and whole numbers and floats of 32 or 64 bits.
+    Arrow imports pandas if it's installed, which takes longer than the rest of a prediction.
+    Supports null, bool, string, and integers and floats of 32 or 64 bits.
     """
     if kind == pa.null():
         return pa.nulls(len(values))
@@ -47,7 +47,7 @@ def plain_array(values: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.A
 
 
 def plain_numbers(array: pa.Array) -> NDArray[Any]:
-    """Return numbers or booleans without a gap as NumPy's, without importing pandas."""
+    """Return numbers or booleans without nulls as a NumPy array, without importing pandas."""
     if array.null_count:
         raise ValueError("an array with gaps has no plain numbers")
     start, end = array.offset, array.offset + len(array)
@@ -59,7 +59,7 @@ def plain_numbers(array: pa.Array) -> NDArray[Any]:
 
 
 def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
-    """Return NumPy's type for numbers or booleans; Arrow's own may import pandas, or miss it.
+    """Return the NumPy dtype of numbers or booleans; Arrow's own method may need pandas.
 
     >>> numpy_dtype(pa.float64()), numpy_dtype(pa.bool_())
     (dtype('float64'), dtype('bool'))
@@ -69,19 +69,19 @@ def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def value_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type of a column's values, be they in a dictionary or not."""
+    """Return the type of a column's values, whether or not they are dictionary-encoded."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Return whether a column holds text, plain or as a dictionary."""
+    """Return whether a column holds text, plain or dictionary-encoded."""
     return bool(value_type(kind) in (pa.string(), pa.large_string()))
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which a column is read: no views, no wrappers, bytes as text.
+    """Return the type in which a column is read: no views or wrapper types, bytes as text.
 
-    Decimals are integers where 64 bits hold all of their digits, else of 128 or 256 bits.
+    Decimals are integers if 64 bits hold all of their digits, otherwise of 128 or 256 bits.
     """
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
@@ -96,25 +96,25 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _wide_decimal(kind: pa.DataType) -> pa.DataType:
-    """Return a decimal of 128 or 256 bits: for narrower ones Arrow lacks most functions."""
+    """Return a decimal of 128 or 256 bits: Arrow lacks most functions for narrower ones."""
     wide = pa.decimal128 if kind.precision <= _DECIMAL128_DIGITS else pa.decimal256
     return wide(kind.precision, kind.scale)
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with every type made plain."""
+    """Return the schema with all types made plain."""
     return pa.schema([(field.name, plain_type(field.type)) for field in schema])
 
 
 def plain_table(table: pa.Table) -> pa.Table:
-    """Return the table with every column of a plain type, copying only where needed."""
+    """Return the table with all columns of plain types, copying only where needed."""
     named = zip(table.schema.names, table.columns, strict=True)
     columns = [plain_column(column, f"Column {name!r}") for name, column in named]
     return pa.table(columns, names=table.schema.names)
 
 
 def plain_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
-    """Return a whole column in its plain type; errors call it `what`."""
+    """Return an entire column in its plain type; errors call it `what`."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         chunks = [chunk.storage for chunk in column.chunks]
@@ -128,7 +128,7 @@ def plain_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
         try:
             return column.cast(_wide_decimal(kind)).cast(pa.int64())
         except pa.ArrowInvalid:
-            pass  # past 64 bits
+            pass  # more than 64 bits
     wanted = plain_type(kind)
     if kind == wanted and not pa.types.is_dictionary(kind):
         return column
@@ -136,7 +136,7 @@ def plain_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
 
 
 def cast_plain(array: pa.Array, wanted: pa.DataType, what: str) -> pa.Array:
-    """Cast an array to a plain type; a dictionary loses the nulls among its values."""
+    """Cast an array to a plain type; nulls in a dictionary's values move to its indices."""
     if not pa.types.is_dictionary(wanted) or not pa.types.is_dictionary(array.type):
         if array.type == wanted:
             return array
@@ -154,7 +154,7 @@ def cast_plain(array: pa.Array, wanted: pa.DataType, what: str) -> pa.Array:
     values = array.dictionary
     if array.type == wanted and values.null_count == 0:
         return array
-    # Only indices and values are cast: ten times faster than Arrow's own.
+    # Cast only indices and values, which is ten times faster than Arrow's own cast.
     indices = array.indices.cast(wanted.index_type)
     if values.null_count:
         known = plain_numbers(values.is_valid())
@@ -165,7 +165,7 @@ def cast_plain(array: pa.Array, wanted: pa.DataType, what: str) -> pa.Array:
 
 
 def decimals_to_floats(array: pa.Array) -> pa.Array:
-    """Return decimals as the nearest floats; Arrow's own cast is off by a bit in many."""
+    """Return decimals as the nearest floats; Arrow's own cast is often off by one bit."""
     kind = array.type
     if kind.bit_width == 128 and abs(kind.scale) <= _EXACT_POWER:
         halves = np.frombuffer(array.buffers()[1] or b"", np.int64).reshape(-1, 2)
@@ -174,14 +174,14 @@ def decimals_to_floats(array: pa.Array) -> pa.Array:
         if nulls is not None:
             low, high = np.where(nulls, 0, low), np.where(nulls, 0, high)
         if bool(((high == low >> 63) & (low < 1 << 53) & (low > -(1 << 53))).all()):
-            # Both numbers are exact, so that their quotient is rounded once.
+            # Both numbers are exact, so their quotient is rounded only once.
             scale = 10.0 ** abs(kind.scale)
             return pa.array(low / scale if kind.scale > 0 else low * scale, mask=nulls)
     return array.cast(pa.string()).cast(pa.float64())
 
 
 def join_chunks(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array; dictionaries are made one."""
+    """Return a column as one array; dictionaries are unified."""
     if column.num_chunks == 1:
         return column.chunk(0)
     if pa.types.is_dictionary(column.type):
@@ -192,9 +192,9 @@ def join_chunks(column: pa.ChunkedArray) -> pa.Array:
 
 
 def check_columns(table: pa.Table | pa.RecordBatch) -> None:
-    """Refuse columns whose memory is not what their type says, by name.
+    """Raise if the memory of a column doesn't match its type, and name the column.
 
-    Arrow would follow a damaged file's offsets out of its buffers. The check costs 1 % of coding.
+    Arrow would follow a corrupt file's offsets out of bounds. The check adds 1 % to coding.
     """
     for name, column in zip(table.schema.names, table.columns, strict=True):
         try:
@@ -204,7 +204,7 @@ def check_columns(table: pa.Table | pa.RecordBatch) -> None:
 
 
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return the batch with the schema's columns, in its order and of its types; checked."""
+    """Return the batch with the schema's columns, order and types, validated."""
     check_columns(batch)
     arrays = []
     for field in schema:

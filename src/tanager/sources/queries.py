@@ -1,8 +1,8 @@
-"""Tables and queries of databases, streamed: DuckDB by file or relation, PostgreSQL by ADBC.
+"""Database tables and queries, streamed: DuckDB files and relations, PostgreSQL via ADBC.
 
-``duckdb:///folder/file.db?table=visits`` reads a table, ``?sql=SELECT ...`` a query's result; a URL
-that begins with ``postgresql://`` likewise. Both reads of a fit see the same rows: those of one
-snapshot, or an error says that they have changed.
+``duckdb:///folder/file.db?table=visits`` reads a table, ``?sql=SELECT ...`` the result of a query;
+URLs that start with ``postgresql://`` work the same way. Both reads of a fit see the same rows:
+either they use one snapshot, or an error is raised if the rows have changed.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ from tanager.sources.plain import plain_schema
 from tanager.sources.remote import Stamp
 from tanager.sources.source import BATCH_ROWS, Batches, Source, StoredPart
 
-PIECE_ROWS = 4 * BATCH_ROWS  # of a table, that are read on their own
+PIECE_ROWS = 4 * BATCH_ROWS  # rows of a table that are read independently
 MIXER, MOST = 0x9E3779B97F4A7C15, (1 << 64) - 1
 RELATION = "tanager_relation"
 HINT = "Check the address, the names and the query."
-# Rows come in the order they are stored, whichever statement runs beside.
+# Return rows in storage order, whatever else is running.
 _STEADY = ("SET synchronize_seqscans = off", "SET max_parallel_workers_per_gather = 0")
 
 
 class Statement(NamedTuple):
-    """Rows that one statement gives: which, how many."""
+    """A statement that returns rows, and the number of its rows."""
 
-    sql: str  # with {columns} where a table's columns are named
+    sql: str  # with {columns} for the columns of a table
     n_rows: int
 
 
 class Database(ABC):
-    """Where statements run: an address, small and picklable, with the snapshot that is read."""
+    """Where statements run: an address, small and picklable, and the snapshot to read."""
 
-    name: str  # for messages, without a password
+    name: str  # for messages, without password
 
     @abstractmethod
     def stream(self, sql: str, batch_rows: int) -> AbstractContextManager[Any]:
-        """Run a statement; give an iterator over record batches, which has a schema."""
+        """Run a statement; return an iterator over record batches that has a schema."""
 
     @abstractmethod
     def pieces(self, table: str) -> list[Statement]:
-        """Return statements that give the rows of a table, in order, piece by piece."""
+        """Return statements that together return the rows of a table, in order."""
 
     def count(self, sql: str) -> int:
         """Return the number of rows of a statement."""
@@ -59,7 +59,7 @@ class Database(ABC):
 
 
 def quoted(table: str) -> str:
-    """Return a table's name, perhaps with its schema before a dot, as SQL writes it.
+    """Return a table's name, optionally with its schema before a dot, quoted for SQL.
 
     >>> quoted("main.visits 2024")
     '"main"."visits 2024"'
@@ -68,7 +68,7 @@ def quoted(table: str) -> str:
 
 
 def _open_rows(database: Database, table: str, sql: str = "") -> Source:
-    """Open a table, in pieces, or a query's result, which is one."""
+    """Open a table in pieces, or the result of a query as a single piece."""
     with explaining(f"{database.name} cannot be read", HINT, Exception):
         sql = sql or f"SELECT * FROM {quoted(table)}"
         with database.stream(f"SELECT * FROM ({sql}) AS r LIMIT 0", 1) as empty:
@@ -80,18 +80,18 @@ def _open_rows(database: Database, table: str, sql: str = "") -> Source:
 
 @dataclass(frozen=True, eq=False)
 class QueryPart(StoredPart):
-    """The rows of one statement, run where they are read."""
+    """The rows of one statement, which runs when they are read."""
 
     database: Database
     piece: Statement
-    seen: dict[str, int] = field(default_factory=dict)  # column to its tally in the first read
+    seen: dict[str, int] = field(default_factory=dict)  # column to its checksum in the first read
 
-    foreign = (Exception,)  # each library has types of its own
+    foreign = (Exception,)  # each library has its own exception types
     hint = HINT
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """What messages call the database."""
+        """The database's name in messages."""
         return self.database.name
 
     @property
@@ -106,7 +106,7 @@ class QueryPart(StoredPart):
             yield from found
 
     def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
-        """Iterate over the rows; they must be those of the first read."""
+        """Iterate over the rows; raise if they differ from those of the first read."""
         tallies = dict.fromkeys(schema.names, 0)
         for batch in super().read(schema, batch_rows):
             for name, column in zip(schema.names, batch.columns, strict=True):
@@ -115,8 +115,8 @@ class QueryPart(StoredPart):
         if any(self.seen.setdefault(name, tally) != tally for name, tally in tallies.items()):
             raise self.changed(0)
 
-    def changed(self, n_rows: int) -> DataError:  # noqa: ARG002 - how many says nothing more
-        """Return the error for other rows than there were."""
+    def changed(self, n_rows: int) -> DataError:  # noqa: ARG002 - the number of rows isn't needed
+        """Return the error for rows that have changed since the first read."""
         return DataError(
             f"{self.database.name} gave other rows than before. All reads must see the same "
             "rows: leave the tables alone until the work is done, take out what is random in "
@@ -125,12 +125,12 @@ class QueryPart(StoredPart):
 
 
 def quoted_name(name: str) -> str:
-    """Return a column's name as SQL writes it."""
+    """Return a column's name, quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def _tally(column: pa.Array) -> int:
-    """Return a 64-bit number that depends on the values, not on their order; sums wrap around."""
+    """Return a 64-bit checksum of the values that ignores their order; sums wrap around."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     n_null, column = column.null_count, column.drop_null()
@@ -151,7 +151,7 @@ def _tally(column: pa.Array) -> int:
 
 
 class DuckFile(Database):
-    """A DuckDB file; it must stay as it is."""
+    """A DuckDB file, which must not change while in use."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
@@ -161,7 +161,7 @@ class DuckFile(Database):
 
     @contextmanager
     def stream(self, sql: str, batch_rows: int) -> Iterator[Any]:
-        """Run a statement over a connection of its own."""
+        """Run a statement over its own connection."""
         import duckdb
 
         self._stamp.check()
@@ -170,7 +170,7 @@ class DuckFile(Database):
         self._stamp.check()
 
     def pieces(self, table: str) -> list[Statement]:
-        """Return ranges of row ids; none of a view, which has no ids."""
+        """Return ranges of row ids, or an empty list for a view, which has no row ids."""
         import duckdb
 
         ids = f"SELECT rowid // {PIECE_ROWS} AS piece FROM {quoted(table)}"
@@ -193,7 +193,7 @@ class DuckFile(Database):
 
 
 class DuckRelation(Database):
-    """A DuckDB relation of this process, run anew for every read."""
+    """A DuckDB relation of this process, run again for every read."""
 
     name = "The DuckDB relation"
 
@@ -202,12 +202,12 @@ class DuckRelation(Database):
 
     @contextmanager
     def stream(self, sql: str, batch_rows: int) -> Iterator[Any]:
-        """Run the relation, or a statement that knows it by its name here."""
+        """Run the relation, or a statement that refers to it by the name it has here."""
         relation = self._relation.query(RELATION, sql) if sql else self._relation
         yield arrow_reader(relation, batch_rows)
 
-    def pieces(self, table: str) -> list[Statement]:  # noqa: ARG002 - there is one
-        """Return the whole."""
+    def pieces(self, table: str) -> list[Statement]:  # noqa: ARG002 - there is only one
+        """Return a single piece."""
         return [Statement("", self.count(f"SELECT 1 FROM {RELATION}"))]
 
     def __reduce__(self) -> Any:
@@ -218,13 +218,13 @@ class DuckRelation(Database):
 
 
 def arrow_reader(relation: Any, batch_rows: int) -> Any:
-    """Run a relation; return its batches as they come. DuckDB has renamed the method."""
+    """Run a relation and return its batches as a stream; DuckDB has renamed the method."""
     stream = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
     return stream(batch_rows)
 
 
 def open_relation(relation: Any) -> Source:
-    """Open a DuckDB relation, whose rows are not read into memory."""
+    """Open a DuckDB relation without reading its rows into memory."""
     return _open_rows(DuckRelation(relation), RELATION)
 
 
@@ -232,7 +232,7 @@ DATABASES = ("duckdb", "postgres", "postgresql")  # the schemes of their URLs
 
 
 def open_query(url: str) -> Source:
-    """Open the table or query that a URL of a database names."""
+    """Open the table or query given by a database URL."""
     parts = urlsplit(url)
     options = dict(parse_qsl(parts.query))
     table, sql = options.pop("table", ""), options.pop("sql", "")
@@ -255,10 +255,10 @@ def open_query(url: str) -> Source:
 
 
 class PostgresServer(Database):
-    """A PostgreSQL database at one moment.
+    """A PostgreSQL database at a point in time.
 
-    The connection that exported the snapshot stays open; others, on any machine, read it. What is
-    pickled is an address of that snapshot, which the first process holds.
+    The connection that exported the snapshot stays open; others, on any machine, read it. Pickling
+    stores a reference to that snapshot, which the first process holds.
     """
 
     def __init__(self, parts: SplitResult) -> None:
@@ -276,7 +276,7 @@ class PostgresServer(Database):
 
         try:
             return dbapi.connect(self._uri)
-        except Exception as error:  # the driver's own types
+        except Exception as error:  # the driver's own exception types
             text = one_line(error).replace(self._uri, self.name)
             raise DataError(
                 f"{self.name} cannot be reached: {text}. Check the address, and that the server "
@@ -284,7 +284,7 @@ class PostgresServer(Database):
             ) from error
 
     @contextmanager
-    def stream(self, sql: str, batch_rows: int) -> Iterator[Any]:  # noqa: ARG002 - the driver's size
+    def stream(self, sql: str, batch_rows: int) -> Iterator[Any]:  # noqa: ARG002 - driver decides
         """Run a statement in the snapshot."""
         with self._connect() as connection, connection.cursor() as cursor:
             cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
@@ -296,7 +296,7 @@ class PostgresServer(Database):
                 yield _with_numbers(reader)
 
     def pieces(self, table: str) -> list[Statement]:
-        """Return ranges of a table's blocks; none of a view, which has no blocks."""
+        """Return ranges of a table's blocks, or an empty list for a view, which has no blocks."""
         name = quoted(table).replace("'", "''")
         kinds = f"SELECT relkind::text FROM pg_class WHERE oid = '{name}'::regclass"
         with self.stream(kinds, 1) as batches:
@@ -309,7 +309,7 @@ class PostgresServer(Database):
             row = batches.read_all().to_pylist()[0]
         if not row["n"]:
             return []
-        size = max(1, PIECE_ROWS * (row["last"] + 1) // row["n"])  # blocks with about so many rows
+        size = max(1, PIECE_ROWS * (row["last"] + 1) // row["n"])  # blocks per piece
         counts = f"SELECT {block} / {size} AS piece, count(*) AS n FROM {quoted(table)}"
         counts += " GROUP BY 1 ORDER BY 1"
         rows_of = f"SELECT {{columns}} FROM {quoted(table)}"
@@ -325,7 +325,7 @@ def _blocks(piece: int, size: int) -> str:
 
 
 def _with_numbers(reader: Any) -> pa.RecordBatchReader:
-    """Return batches in which exact decimals, which the driver gives as text, are numbers."""
+    """Return batches with exact decimals, which the driver returns as text, as numbers."""
     fields = list(reader.schema)
     exact = [at for at, f in enumerate(fields) if getattr(f.type, "type_name", "") == "numeric"]
     for at in exact:

@@ -1,8 +1,8 @@
-"""Files that a URL leads to: S3, Google Cloud Storage, Azure, HDFS, and whatever fsspec reads.
+"""Remote files: S3, Google Cloud Storage, Azure, HDFS, and anything that fsspec supports.
 
-Credentials come from each store's standard chain (environment, profile, instance role); nothing is
-asked for here. Reads are tried again where a connection breaks, counted, and kept in a nameless
-temporary file as far as a limit allows, so that a second read need not fetch them again.
+Credentials come from each store's default chain (environment, profile, instance role); there are
+no options for them here. Reads are retried if a connection fails, counted, and cached in an
+unnamed temporary file up to a limit, so a second read doesn't fetch them again.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from tanager.errors import DataError, explaining
 logger = logging.getLogger(__name__)
 
 ATTEMPTS = 5
-FIRST_WAIT = 0.2  # seconds before the second attempt; each later wait is twice as long
-BLOCK = 1 << 18  # bytes that are fetched and kept together
+FIRST_WAIT = 0.2  # seconds before the first retry; doubles with every retry
+BLOCK = 1 << 18  # bytes that are fetched and cached together
 IN_ARROW = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
 _FINAL = re.compile(
     r"ACCESS_DENIED|INVALID_ACCESS|SIGNATURE|FORBIDDEN|NO_SUCH|NOT_FOUND|HTTP 40[134]"
@@ -48,7 +48,7 @@ def is_url(text: str) -> bool:
 
 
 def without_credentials(url: str) -> str:
-    """Return a URL to show: no password, and no options, among which may be a signature.
+    """Return a URL for display, without password or options, which may include a signature.
 
     >>> without_credentials("s3://key:secret@bucket/table.csv?region=eu-west-1")
     's3://key@bucket/table.csv'
@@ -61,7 +61,7 @@ def without_credentials(url: str) -> str:
 
 
 class ByteBudget:
-    """Bytes that the files of one table may keep on this machine."""
+    """Number of bytes that the files of a table may cache on this machine."""
 
     def __init__(self, limit: int) -> None:
         self._lock = threading.Lock()
@@ -69,7 +69,7 @@ class ByteBudget:
         self.limit = limit
 
     def take(self, n_bytes: int) -> bool:
-        """Return whether so many bytes more fit, and count them if so."""
+        """Return whether that many more bytes fit, and count them if so."""
         with self._lock:
             fits = self._used + n_bytes <= self.limit
             self._used += n_bytes if fits else 0
@@ -77,7 +77,7 @@ class ByteBudget:
 
 
 class RemoteFile:
-    """The address of a file in a store, small and picklable; `n_read` counts the bytes fetched."""
+    """The location of a remote file, small and picklable; `n_read` counts the bytes fetched."""
 
     def __init__(self, root: str, path: str) -> None:
         self.root, self.path = root, path
@@ -92,23 +92,23 @@ class RemoteFile:
 
     @property
     def suffixes(self) -> list[str]:
-        """The endings of the file's name, as `pathlib.Path` gives them."""
+        """The suffixes of the file's name, as in `pathlib.Path`."""
         return PurePosixPath(self.path).suffixes
 
     def keep(self, budget: ByteBudget) -> None:
-        """Keep what is read from now on, as far as the budget allows."""
+        """Cache what is read from now on, as far as the budget allows."""
         if self.kept is None:
             self.kept = _KeptBlocks(budget)
         else:
             self.kept.budget.limit = budget.limit
 
     def version(self) -> tuple[int, str]:
-        """Return the size, and what changes with the content: the ETag, else the time."""
+        """Return the size and a value that changes with the content: the ETag, or the mtime."""
         store, path = _store(self.root)[0], self.path
 
         def ask() -> tuple[int, str]:
             inner = getattr(getattr(store, "handler", None), "fs", None)
-            if inner is not None:  # fsspec's, which remembers its listings
+            if inner is not None:  # fsspec's, which caches its listings
                 inner.invalidate_cache()
                 return int(inner.size(path)), str(inner.ukey(path))
             with store.open_input_file(path) as file:
@@ -121,26 +121,26 @@ class RemoteFile:
         return _persist(ask)
 
     def open(self) -> pa.NativeFile:
-        """Open the bytes for reading, at any place."""
+        """Open the bytes for random access."""
         return pa.PythonFile(_RemoteReader(self), mode="r")
 
 
 class Stamp(NamedTuple):
-    """What tells whether a file is still the one that was opened."""
+    """Identifies the version of a file, to detect changes after opening it."""
 
     path: Path | RemoteFile
-    version: tuple[int, int | str]  # bytes, and the time in nanoseconds; of an object its ETag
+    version: tuple[int, int | str]  # size, and the mtime in nanoseconds or an object's ETag
 
     @classmethod
     def of(cls, path: Path | RemoteFile) -> Stamp:
-        """Return the stamp of a file as it is now."""
+        """Return the current stamp of a file."""
         if isinstance(path, RemoteFile):
             return cls(path, path.version())
         status = path.stat()
         return cls(path, (status.st_size, status.st_mtime_ns))
 
     def check(self) -> None:
-        """Refuse a file that is another now."""
+        """Raise if the file has changed."""
         try:
             now = Stamp.of(self.path)
         except OSError as error:
@@ -152,7 +152,7 @@ class Stamp(NamedTuple):
             raise self.changed()
 
     def changed(self) -> DataError:
-        """Return the error for a file that is another now."""
+        """Return the error for a file that has changed."""
         return DataError(
             f"{self.path} has changed since it was opened. Rows of before and after would be "
             "mixed: leave the files of a table alone until the work is done, then try again."
@@ -160,18 +160,18 @@ class Stamp(NamedTuple):
 
 
 class _KeptBlocks:
-    """Blocks of a file that were fetched before, in a temporary file without a name."""
+    """Blocks of a file that were fetched before, in an unnamed temporary file."""
 
     def __init__(self, budget: ByteBudget) -> None:
         self.budget = budget
         self._lock = threading.Lock()
         self._file: Any = None
-        self._place: dict[int, int] = {}  # number of the block to its place in the file
+        self._place: dict[int, int] = {}  # index of a block to its position in the file
 
     def read(
         self, start: int, n_bytes: int, size: int, download: Callable[[int, int], bytes]
     ) -> bytes:
-        """Return some bytes; blocks that are absent and follow each other come in one request."""
+        """Return some bytes; consecutive blocks that aren't cached are fetched in one request."""
         first, last = start // BLOCK, (start + n_bytes - 1) // BLOCK
         parts: list[bytes] = []
         at = first
@@ -205,7 +205,7 @@ class _KeptBlocks:
             return
         with self._lock:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="tanager-")  # noqa: SIM115 - lives on
+                self._file = tempfile.TemporaryFile(prefix="tanager-")  # noqa: SIM115 - stays open
                 weakref.finalize(self, self._file.close)
             place = self._file.seek(0, io.SEEK_END)
             self._file.write(block)
@@ -213,7 +213,7 @@ class _KeptBlocks:
 
 
 class _RemoteReader(io.RawIOBase):
-    """A remote file as Python's files are; a broken connection is made anew."""
+    """A remote file as a Python file object; reconnects if a connection fails."""
 
     def __init__(self, file: RemoteFile) -> None:
         self._remote = file
@@ -274,7 +274,7 @@ class _RemoteReader(io.RawIOBase):
 
 
 def _persist(work: Callable[[], T]) -> T:
-    """Do something over the network, again where it fails for a passing reason."""
+    """Run a network operation, and retry it if the failure is transient."""
     for attempt in range(ATTEMPTS):
         try:
             return work()
@@ -290,7 +290,7 @@ def _persist(work: Callable[[], T]) -> T:
 
 @lru_cache(maxsize=64)
 def _store(root: str) -> tuple[Any, str]:
-    """Return the file system that a URL leads to, and the path in it."""
+    """Return the file system of a URL, and the path in it."""
     from pyarrow import fs
 
     scheme, shown = root.partition("://")[0], without_credentials(root)
@@ -307,7 +307,7 @@ def _store(root: str) -> tuple[Any, str]:
             f"{shown}: addresses that begin with {scheme}:// need the package {error.name} "
             f"(pip install {error.name}), or copy the files to this machine."
         ) from error
-    except ImportError as error:  # fsspec names the package of a scheme it knows
+    except ImportError as error:  # fsspec names the package needed for a known scheme
         raise DataError(f"{shown}: {error}. Install it, or copy the files here.") from error
     except (ValueError, OSError, NotImplementedError) as error:
         raise DataError(
@@ -316,14 +316,14 @@ def _store(root: str) -> tuple[Any, str]:
 
 
 def forget_stores() -> None:
-    """Ask for credentials and addresses anew, where the environment has changed."""
+    """Look up credentials and addresses again after the environment has changed."""
     _store.cache_clear()
 
 
 def find_remote(
     url: str, wanted: Callable[[PurePosixPath], bool]
 ) -> list[tuple[RemoteFile, tuple[str, ...]]]:
-    """Return the files of a URL (object, folder, pattern), each with its folders' names."""
+    """Return the files of a URL (object, folder, pattern), each with the names of its folders."""
     from pyarrow import fs
 
     address, mark, query = url.partition("?")
@@ -363,7 +363,7 @@ def _list(store: Any, folder: str, *, recursive: bool = True) -> list[str]:
 
 
 def _as_regex(pattern: str) -> str:
-    """Return a glob as a regular expression: ``**`` crosses folders, ``*`` does not.
+    """Return a glob as a regular expression: ``**`` matches across folders, ``*`` doesn't.
 
     >>> bool(re.fullmatch(_as_regex("b/*.csv"), "b/x.csv")), bool(
     ...     re.fullmatch(_as_regex("b/*.csv"), "b/c/x.csv")
@@ -376,7 +376,7 @@ def _as_regex(pattern: str) -> str:
 
 
 def _reaching(url: str) -> AbstractContextManager[None]:
-    """Explain a store's errors."""
+    """Explain the errors of a store."""
     hint = "Check the address, the connection, and the store's credentials."
     shown = without_credentials(url)
     return explaining(f"{shown} cannot be reached", hint, OSError, pa.ArrowException)
@@ -384,7 +384,7 @@ def _reaching(url: str) -> AbstractContextManager[None]:
 
 @contextmanager
 def local_copy(file: RemoteFile | Path) -> Iterator[Path]:
-    """Give a file as one on this machine; a remote one is fetched, and removed again."""
+    """Return a local path for a file; a remote one is downloaded, and deleted afterwards."""
     if isinstance(file, Path):
         yield file
         return
@@ -398,13 +398,13 @@ def local_copy(file: RemoteFile | Path) -> Iterator[Path]:
 
 
 def local_path(url: str) -> Path | None:
-    """Return the path that a ``file://`` URL names, None for every other URL."""
+    """Return the path of a ``file://`` URL, or None for other URLs."""
     parts = urlsplit(url)
     return Path(unquote(parts.path)) if parts.scheme == "file" else None
 
 
 def exists(url: str) -> bool:
-    """Return whether there is a file, or a folder with something in it."""
+    """Return whether a URL is a file or a non-empty folder."""
     from pyarrow import fs
 
     store, path = _store(url)
@@ -413,7 +413,7 @@ def exists(url: str) -> bool:
 
 
 def upload(file: BinaryIO, url: str) -> None:
-    """Write a file of this machine to a URL: whole, or not at all."""
+    """Write a local file to a URL, either completely or not at all."""
     from pyarrow import fs
 
     store, target = _store(url)

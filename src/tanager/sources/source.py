@@ -1,10 +1,10 @@
-"""Sources: what every table becomes, whatever it came from.
+"""Sources, which represent tables of any origin.
 
-A source has named, typed columns and is a list of parts: places of some thousand
-rows each, small and picklable. Which columns are read, in which types, and what is
-made of them is the source's to say, so a view of a source has the same parts. Whoever
-needs the rows reads a fragment, a part and what is made of it, there and as often as
-needed. A numeric NumPy array stays reachable as it is (`Fragment.matrix`), because going
+A source has named, typed columns and a list of parts: small, picklable references to a
+few thousand rows each. The source, not its parts, defines which columns are read, in which
+types, and how they are transformed, so a view of a source shares its parts. Code that needs
+the rows reads a fragment (a part with its transformations) where and as often as
+needed. A numeric NumPy array can be accessed unchanged (`Fragment.matrix`), because going
 through columns would cost two transpositions.
 """
 
@@ -36,33 +36,33 @@ Change: TypeAlias = Callable[[pa.Array], pa.Array]  # picklable
 
 
 class Part(ABC):
-    """Where consecutive rows of a source are: small and picklable."""
+    """A reference to consecutive rows of a source; small and picklable."""
 
     n_rows: int
-    path: Path | RemoteFile | None = None  # of the file that has the rows
+    path: Path | RemoteFile | None = None  # of the file that contains the rows
 
     @abstractmethod
     def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
-        """Iterate over some columns, in this order and of these types."""
+        """Iterate over some columns, in this order and with these types."""
 
     def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:  # noqa: ARG002
-        """Return some columns as the numeric matrix they are, (n_rows, n_columns), or None."""
+        """Return columns that form a numeric matrix, (n_rows, n_columns), or None if they don't."""
         return None
 
 
 class StoredPart(Part):
-    """Rows outside of this process's memory, checked whenever they are read."""
+    """Rows outside of this process's memory, validated on every read."""
 
-    name: str  # what errors call it
-    hint: str  # what errors end in
-    foreign: tuple[type[Exception], ...] = (pa.ArrowException, OSError)  # what a read may raise
+    name: str  # used in error messages
+    hint: str  # end of error messages
+    foreign: tuple[type[Exception], ...] = (pa.ArrowException, OSError)  # raised by reads
 
     @abstractmethod
     def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
         """Iterate over some columns, in whatever order and types they are stored."""
 
     def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
-        """Iterate over the rows, cast and checked."""
+        """Iterate over the rows, cast and validated."""
         n_rows = 0
         with self.explained():
             for batch in self.stream(schema, batch_rows):
@@ -73,11 +73,11 @@ class StoredPart(Part):
             raise self.changed(n_rows)
 
     def explained(self) -> AbstractContextManager[None]:
-        """Turn the errors of a read into ours."""
+        """Convert errors while reading to our own."""
         return explaining(f"{self.name} cannot be read", self.hint, *self.foreign)
 
     def changed(self, n_rows: int) -> DataError:
-        """Return the error for other rows than there were."""
+        """Return the error for rows that have changed since the first read."""
         return DataError(
             f"{self.name} had {self.n_rows} rows and now has {n_rows}. Rows of before and after "
             "would be mixed: leave the table alone until the work is done, then try again."
@@ -85,7 +85,7 @@ class StoredPart(Part):
 
 
 class TablePart(Part):
-    """Some rows of an Arrow table; text that is asked for as a dictionary is hashed once."""
+    """Some rows of an Arrow table; text requested as a dictionary is hashed only once."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table, self.n_rows = table, int(table.num_rows)
@@ -95,7 +95,7 @@ class TablePart(Part):
         return TablePart, (self.table,)
 
     def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
-        """Iterate over slices, without a copy."""
+        """Iterate over zero-copy slices."""
         table = pa.table([self._column(field) for field in schema], schema.names)
         yield from table.to_batches(max_chunksize=batch_rows)
 
@@ -121,7 +121,7 @@ class ArrayPart(Part):
         return int(self.array.shape[0])
 
     def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:
-        """Return the columns as a matrix; a copy only where needed."""
+        """Return the columns as a matrix, copying only if necessary."""
         if tuple(columns) == self.names:
             return admit_array(self.array)
         if not set(columns) <= set(self.names):
@@ -129,7 +129,7 @@ class ArrayPart(Part):
         return admit_array(self.array[:, [self.names.index(name) for name in columns]])
 
     def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
-        """Iterate over row blocks, each transposed once: so its columns are contiguous."""
+        """Iterate over row blocks, each transposed once to make its columns contiguous."""
         block = self.matrix(schema.names)
         assert block is not None
         for start in range(0, self.n_rows, batch_rows):
@@ -140,12 +140,12 @@ class ArrayPart(Part):
 
 @dataclass(frozen=True, eq=False)
 class Fragment:
-    """The address of consecutive rows of a source: a part, and what is made of its columns."""
+    """A reference to consecutive rows of a source: a part, and how to transform its columns."""
 
     part: Part
     start: int  # index of the first row in the source
-    stored: pa.Schema  # the columns that the part gives; any other is missing in every row
-    # what turns a column into the one that is read
+    stored: pa.Schema  # the columns of the part; any other is missing in every row
+    # the transformations of each column
     changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
 
     @property
@@ -154,7 +154,7 @@ class Fragment:
         return self.part.n_rows
 
     def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:
-        """Return some columns as the numeric matrix they are, (n_rows, n_columns), or None."""
+        """Return columns that form a numeric matrix, (n_rows, n_columns), or None if they don't."""
         changed = self.changes and any(name in self.changes for name in columns)
         return None if changed else self.part.matrix(columns)
 
@@ -164,7 +164,7 @@ class Fragment:
         schema = pa.schema([self.stored.field(at) for at in places if at >= 0])
         if len(schema):
             read = self.part.read(schema, batch_rows)
-        else:  # the number of rows is known without a read
+        else:  # the number of rows is known without reading
             read = iter(blank_table(self.n_rows).to_batches(batch_rows))
         as_it_is = schema.names == list(columns) and not self.changes
         for batch in read:
@@ -182,15 +182,15 @@ class Fragment:
 
 
 def blank_table(n_rows: int) -> pa.Table:
-    """Return a table of rows without a column."""
+    """Return a table with rows but no columns."""
     return pa.table({"": pa.nulls(n_rows)})
 
 
 class Source:
     """A table that can be read any number of times, in the types of its `schema`.
 
-    named: whether the names came with the data; columns without are matched by position.
-    guessed: the columns that could be text just as well, as all of a CSV file could.
+    named: whether the names came with the data; otherwise columns are matched by position.
+    guessed: the columns whose type is inferred and could also be text, such as all of a CSV file.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class Source:
 
     @classmethod
     def of_table(cls, table: pa.Table, *, named: bool = True) -> Source:
-        """Return an Arrow table in memory."""
+        """Create a source from an Arrow table in memory."""
         check_names(table.schema.names)
         plain = plain_table(table)
         starts = range(0, plain.num_rows, BATCH_ROWS)
@@ -231,7 +231,7 @@ class Source:
 
     @classmethod
     def of_array(cls, array: NDArray[Any]) -> Source:
-        """Return a numeric or boolean NumPy matrix; its columns are called x0, x1, ..."""
+        """Create a source from a numeric or boolean NumPy matrix; its columns are x0, x1, ..."""
         kind = pa.from_numpy_dtype(admit_array(array[:0]).dtype)
         names = tuple(f"x{i}" for i in range(array.shape[1]))
         starts = range(0, array.shape[0], BATCH_ROWS)
@@ -240,11 +240,11 @@ class Source:
 
     @classmethod
     def of_nothing(cls, n_rows: int) -> Source:
-        """Return rows of which nothing is known: no columns, only their number."""
+        """Create a source with a number of rows but no columns."""
         return cls.of_table(blank_table(n_rows)).select(())
 
     def fragments(self) -> list[Fragment]:
-        """Return the addresses of all rows, in order; reads nothing."""
+        """Return references to all rows, in order, without reading anything."""
         starts = accumulate((part.n_rows for part in self._parts), initial=0)
         return [
             Fragment(part, start, self._stored, self._changes)
@@ -260,44 +260,44 @@ class Source:
             yield from fragment.batches(names, batch_rows)
 
     def column(self, name: str) -> pa.Array:
-        """Return a whole column; it is read for this."""
+        """Read and return an entire column."""
         kind = self.schema.field(name).type
         chunks = [batch.column(0) for batch in self.batches([name])]
         return join_chunks(pa.chunked_array(chunks, kind))
 
     def select(self, columns: Sequence[str]) -> Source:
-        """Return some of the columns, in this order."""
+        """Return a view with some of the columns, in this order."""
         return self._view(schema=pa.schema([self.schema.field(name) for name in columns]))
 
     def complete(self, absent: Sequence[str]) -> Source:
-        """Return the table with columns that it lacks: every row's value is missing."""
+        """Return a view with absent columns added, missing in every row."""
         empty = [pa.field(name, pa.null()) for name in absent]
         return self._view(schema=pa.schema([*self.schema, *empty]))
 
     def take(self, fragments: Sequence[Fragment]) -> Source:
-        """Return the rows of some of the fragments."""
+        """Return a view with the rows of some of the fragments."""
         parts = [fragment.part for fragment in fragments]
         return self._view(_parts=parts, n_rows=sum(part.n_rows for part in parts))
 
     def change(
         self, changes: Mapping[str, Change], kinds: Mapping[str, pa.DataType] | None = None
     ) -> Source:
-        """Return the table with something made of some columns, perhaps of another type."""
+        """Return a view with some columns transformed, possibly to another type."""
         both = {name: (*self._changes.get(name, ()), one) for name, one in changes.items()}
         schema = _cast(self.schema, kinds or {})
         return self._view(schema=schema, _changes={**self._changes, **both})
 
     def as_text(self, columns: Collection[str]) -> Source:
-        """Return the table with some columns as written: only a CSV file's types are guesses."""
+        """Return a view with some columns as text if their types are inferred, as in CSV files."""
         return self._retype({name: pa.string() for name in columns if name in self._guessed})
 
     def hash_text(self) -> Source:
-        """Return the table with its text as dictionaries, if in memory: hashed once."""
+        """Return a view with text as dictionaries if in memory, so it's hashed only once."""
         texts = [f for f in self.schema if self.in_memory and f.type in _TEXTS]
         return self._retype({f.name: pa.dictionary(pa.int32(), f.type) for f in texts})
 
     def known_rows(self, columns: Sequence[str]) -> Source:
-        """Return the rows in which some columns are known; they are read for this."""
+        """Return a view of the rows in which some columns are known; this reads the columns."""
         parts = [
             _KnownPart(one, tuple(columns), sum(map(_n_known, one.batches(columns))))
             for one in self.fragments()
@@ -316,7 +316,7 @@ class Source:
         return sum(file.n_read for file in self._remote())
 
     def keep(self, limit: int) -> None:
-        """Keep up to so many bytes of what is fetched over the network, for the next read."""
+        """Cache up to `limit` bytes of what is fetched over the network, for the next read."""
         budget = ByteBudget(limit)
         for file in self._remote():
             file.keep(budget)
@@ -326,7 +326,7 @@ class Source:
         return {id(path): path for path in paths if isinstance(path, RemoteFile)}.values()
 
     def _retype(self, kinds: Mapping[str, pa.DataType]) -> Source:
-        """Return the table with other types of stored columns, for the parts to see to."""
+        """Return a view in which the parts read stored columns with other types."""
         own = {name: kind for name, kind in kinds.items() if name not in self._changes}
         return self._view(schema=_cast(self.schema, own), _stored=_cast(self._stored, own))
 
@@ -350,7 +350,7 @@ def _cast(schema: pa.Schema, kinds: Mapping[str, pa.DataType]) -> pa.Schema:
 
 @dataclass(frozen=True, eq=False)
 class _KnownPart(Part):
-    """The rows of a fragment in which some columns are known."""
+    """The rows of a fragment in which some columns aren't missing."""
 
     fragment: Fragment
     needed: tuple[str, ...]
@@ -358,7 +358,7 @@ class _KnownPart(Part):
 
     @property
     def path(self) -> Path | RemoteFile | None:  # type: ignore[override]
-        """The file that has the rows."""
+        """The file that contains the rows."""
         return self.fragment.part.path
 
     def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
@@ -372,7 +372,7 @@ class _KnownPart(Part):
 
 
 def _known(batch: pa.RecordBatch) -> NDArray[np.bool_]:
-    """Return the rows that have no null and no NaN."""
+    """Return a mask of the rows without null or NaN."""
     gaps = [plain_numbers(array.is_null(nan_is_null=True)) for array in batch.columns]
     return ~np.logical_or.reduce(gaps)
 
@@ -382,14 +382,14 @@ def _n_known(batch: pa.RecordBatch) -> int:
 
 
 def without_texts(source: Source, texts: Sequence[str]) -> Source:
-    """Return a source in which some texts are missing values."""
+    """Return a source in which some texts count as missing."""
     change = _TextRemover(tuple(texts))
     return source.change({field.name: change for field in source.schema if is_text(field.type)})
 
 
 @dataclass(frozen=True)
 class _TextRemover:
-    """Makes some texts of a column null."""
+    """Replaces some texts of a column by null."""
 
     texts: tuple[str, ...]
 
@@ -403,7 +403,7 @@ class _TextRemover:
         gone = plain_numbers(pc.is_in(values, pa.array(self.texts, values.type)))
         if not gone.any():
             return array
-        # The dictionary is made anew: a value that no row has is no value of the column.
+        # Rebuild the dictionary: a value that no row has isn't a value of the column.
         places = pa.array(np.cumsum(~gone) - 1, pa.int32(), mask=gone)
         return pa.DictionaryArray.from_arrays(
             places.take(array.indices), values.filter(pa.array(~gone))
@@ -411,7 +411,7 @@ class _TextRemover:
 
 
 def check_names(names: Sequence[str]) -> None:
-    """Refuse duplicated column names, for a column is known by its name, and broken text."""
+    """Raise if column names aren't unique, since they identify columns, or aren't valid text."""
     for name in names:
         check_text(name, "The name of a column")
     if len(set(names)) == len(names):

@@ -1,4 +1,4 @@
-"""CSV files: types settled once, then streamed."""
+"""CSV files: types are determined once, then rows are streamed."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from tanager.sources.plain import plain_array
 from tanager.sources.remote import RemoteFile
 from tanager.sources.source import Batches, Source, check_names, without_texts
 
-# Cells that mean "missing". A quoted one counts too: writers quote all or nothing.
+# Cells that mean "missing", even if quoted: writers quote either all cells or none.
 NULLS = ["", "NA", "N/A", "n/a", "NaN", "nan", "null", "NULL", "None", "#N/A", "<NA>"]
 _BOOLEANS = plain_array(["true", "True", "TRUE", "false", "False", "FALSE"], pa.string())
 _NUMBER = re.compile(r"\s*[+-]?(\d+([.,]\d*)?|[.,]\d+)([eE][+-]?\d+)?\s*")
 _DELIMITERS = (",", ";", "\t", "|")
-BLOCK_BYTES = 1 << 22  # a row must fit into one
+BLOCK_BYTES = 1 << 22  # a row must fit into one block
 
-# From narrow to wide. A text that reads as one type reads as every wider one
-# in the same row, so a column's type only ever moves to the right.
+# From narrow to wide. A text that parses as one type also parses as every wider one, in
+# the same row, so a column's type only ever moves to the right.
 _WIDER = {
     pa.null(): (pa.int64(), pa.float64(), pa.bool_(), pa.string()),
     pa.int64(): (pa.int64(), pa.float64(), pa.string()),
@@ -42,12 +42,12 @@ _WIDER = {
 
 @dataclass(frozen=True)
 class TextStyle:
-    """How the texts of a CSV file are meant."""
+    """How the texts of a CSV file are interpreted."""
 
-    na_values: tuple[str, ...] = ()  # cells that mean "missing", besides the usual ones
-    encoding: str = "utf-8"  # of the file, such as "latin-1"
-    decimal: str = "."  # the mark before the decimals: "." or ","
-    # whether the first line names the columns. None: unless all of it is numbers.
+    na_values: tuple[str, ...] = ()  # cells that mean "missing", in addition to the defaults
+    encoding: str = "utf-8"  # such as "latin-1"
+    decimal: str = "."  # the decimal separator: "." or ","
+    # whether the first line contains the column names. None: unless all of it is numeric.
     header: bool | None = None
 
     def __post_init__(self) -> None:
@@ -57,7 +57,7 @@ class TextStyle:
             )
         try:
             io.TextIOWrapper(io.BytesIO(), encoding=codecs.lookup(self.encoding).name)
-        except (LookupError, ValueError, TypeError) as error:  # also of codecs that give no text
+        except (LookupError, ValueError, TypeError) as error:  # or the codec isn't one for text
             raise ConfigurationError(
                 f"encoding={self.encoding!r} is not known. Try 'utf-8', 'latin-1' or 'cp1252'.",
                 parameter="encoding",
@@ -70,7 +70,7 @@ class TextStyle:
 
 
 def apply_style(source: Source, style: TextStyle | None) -> Source:
-    """Make texts missing in a table that is no CSV file; refuse an encoding or a decimal mark."""
+    """Treat texts as missing in a table other than CSV; raise if options for CSV are set."""
     if style is None:
         return source
     for name, given, usual in (
@@ -87,16 +87,16 @@ def apply_style(source: Source, style: TextStyle | None) -> Source:
 
 
 def _is_text(value: object) -> bool:
-    """Return whether a value is a text that a file can hold."""
+    """Return whether a value is a text that a file can contain."""
     return isinstance(value, str) and value.encode("utf-8", "replace").decode() == value
 
 
 class CsvTable(TableFile):
-    """A CSV file; without a header its columns are x0, x1, ...
+    """A CSV file; without a header, its columns are x0, x1, ...
 
-    One scan settles every column's type from all rows, so that a late value of another type
-    widens the column and every pass reads the same types. The delimiter is what the header has
-    most of outside quotes: comma, semicolon, tab or bar.
+    One scan determines each column's type from all rows, so a late value of another type widens
+    the column, and every pass reads the same types. The delimiter is the most frequent one in the
+    header outside quotes: comma, semicolon, tab or vertical bar.
     """
 
     guessed = True
@@ -129,7 +129,7 @@ class CsvTable(TableFile):
         self.schema = pa.schema(list(types.items()))
 
     def read(self, piece: Any, schema: pa.Schema, batch_rows: int) -> Batches:  # noqa: ARG002
-        """Iterate over the rows, block by block of the file, in the types asked for."""
+        """Iterate over the rows, block by block of the file, with the requested types."""
         types = {field.name: field.type for field in schema}
         try:
             with self._open(types) as reader:
@@ -138,7 +138,7 @@ class CsvTable(TableFile):
                         yield batch
         except pa.ArrowInvalid as error:
             if " columns, got " in str(error):
-                # Arrow counts records; only a re-read knows the line.
+                # Arrow counts records; finding the line requires another read.
                 raise _ragged(self.path, self._delimiter, self._style) from error
             raise
 
@@ -165,34 +165,34 @@ class CsvTable(TableFile):
 
 
 def widest_type(kinds: Sequence[pa.DataType]) -> pa.DataType:
-    """Return the narrowest type that reads what several types read."""
+    """Return the narrowest type that can represent the values of several types."""
     some = (pa.null(), *_WIDER[pa.null()])
     return next(one for one in some if all(one == kind or one in _WIDER[kind] for kind in kinds))
 
 
 def _settle(column: pa.Array, current: pa.DataType, decimal: str) -> pa.DataType:
-    """Return the narrowest type, not narrower than the current one, that reads the column."""
+    """Return the narrowest type, not narrower than the current one, that parses the column."""
     if column.null_count == len(column):
         return current
     import pyarrow.compute as pc
 
-    # A leading zero is a code's (a zip code, a ward), not a number's.
+    # A leading zero suggests a code (a zip code, a ward), not a number.
     if pc.any(pc.match_substring_regex(column, r"^\s*0\d+\s*$")).as_py():
         return pa.string()
     for kind in _WIDER[current]:
         if kind == pa.string():
             break
         if kind == pa.bool_():
-            # Casts know more spellings than the CSV reader, which knows these.
+            # Casts accept more spellings than the CSV reader, which accepts these.
             if pc.all(pc.is_in(column.drop_null(), value_set=_BOOLEANS)).as_py():
                 return kind
             continue
         try:
-            # The CSV reader trims numbers, so the test must too.
+            # The CSV reader trims numbers, so do the same here.
             texts = pc.utf8_trim_whitespace(column)
             if decimal == ",":
                 if pc.any(pc.match_substring(texts, ".")).as_py():
-                    continue  # a point is no decimal mark here
+                    continue  # a point isn't the decimal separator here
                 texts = pc.replace_substring(texts, ",", ".")
             texts.cast(kind)
         except pa.ArrowInvalid:
@@ -202,13 +202,13 @@ def _settle(column: pa.Array, current: pa.DataType, decimal: str) -> pa.DataType
 
 
 def _open_text(path: Path | RemoteFile, style: TextStyle) -> Any:
-    """Open a file's text, unpacked by its ending."""
+    """Open a file as text, decompressed according to its suffix."""
     plain = "utf-8-sig" if style.encoding in ("utf-8", "utf8", "UTF-8") else style.encoding
     return io.TextIOWrapper(open_unpacked(path), encoding=plain, newline="")
 
 
 def _lines(handle: Any) -> Iterator[str]:
-    """Iterate over lines, very long ones in parts: a small packed file may hold one of any size."""
+    """Iterate over lines, splitting long ones: a small compressed file may hold huge lines."""
     return iter(lambda: handle.readline(BLOCK_BYTES), "")
 
 
@@ -241,7 +241,7 @@ def _header(path: Path | RemoteFile, style: TextStyle) -> tuple[list[str], str]:
         raise DataError(
             f"{path}: the header cannot be read ({error}). Look for a quote that does not end."
         ) from error
-    except MemoryError:  # which can be an ArrowException, too
+    except MemoryError:  # may also be an ArrowException
         raise
     except (zlib.error, EOFError, pa.ArrowException, OSError) as error:
         raise DataError(
@@ -251,11 +251,11 @@ def _header(path: Path | RemoteFile, style: TextStyle) -> tuple[list[str], str]:
 
 
 def _ragged(path: Path | RemoteFile, delimiter: str, style: TextStyle) -> DataError:
-    """Find the first row whose number of cells differs from the header's."""
+    """Return the error for the first row whose number of cells differs from the header's."""
     with _open_text(path, style) as handle:
         reader = csv.reader(_lines(handle), delimiter=delimiter)
-        expected = len(next(filter(None, reader)))  # blank lines may stand before the header
-        with suppress(csv.Error):  # of a cell too long for this reader
+        expected = len(next(filter(None, reader)))  # blank lines may precede the header
+        with suppress(csv.Error):  # for a cell that is too long for this reader
             for row in reader:
                 if row and len(row) != expected:
                     return DataError(
