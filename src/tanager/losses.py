@@ -1,15 +1,15 @@
-r"""Losses of the log-joint: what gradient training minimises.
+r"""Losses of the log-joint, minimised by gradient training.
 
 A loss is any callable ``loss(log_joint, y) -> (value, gradient)``:
 
 - `log_joint`, float64 of shape (n_rows, n_classes), holds
   :math:`\log p(x_r, c)` of a mini-batch;
 - `y`, integers of shape (n_rows,), holds the true classes;
-- `value` is a float, the mean over the rows; `gradient`, of the shape of
-  `log_joint`, its derivative.
+- `value` is a float, the mean over the rows; `gradient`, with the shape of
+  `log_joint`, is its derivative.
 
 The losses here also have ``rows(log_joint, y) -> (values, gradients)``, the
-same per row and without the mean, which lets row weights enter exactly. Equations
+same per row and without the mean, so that row weights are applied exactly. Equations
 are those of Roth and Pernkopf (2020), Differentiable TAN structure learning for
 Bayesian network classifiers, PMLR 138 (PGM 2020).
 """
@@ -40,7 +40,7 @@ Loss = Callable[[Floats, Labels], tuple[float, Floats]]
 
 
 class RowLoss(ABC):
-    """A loss that is a mean of one term per row."""
+    """A loss that is the mean of one term per row."""
 
     @abstractmethod
     def rows(self, log_joint: Floats, y: Labels) -> tuple[Floats, Floats]:
@@ -56,8 +56,8 @@ class RowLoss(ABC):
 class NegativeLogLikelihood(RowLoss):
     r"""Generative: :math:`-\log p(x, c)` of the true class (equation 5).
 
-    Minimised by relative frequencies. Choose it for a model of the table
-    rather than of the class.
+    Minimised by relative frequencies. Choose it to model the table
+    rather than the class.
 
     Examples
     --------
@@ -102,21 +102,21 @@ class ConditionalLogLikelihood(RowLoss):
 
 @dataclass(frozen=True)
 class Margin(RowLoss):
-    r"""Discriminative: how far the probabilistic margin falls short (equations 6 and 7).
+    r"""Discriminative: the shortfall of the probabilistic margin (equations 6 and 7).
 
     .. math:: \max\bigl(0,\ \gamma - \log p(x, t)
               + \tfrac1\eta \log \sum_{c \ne t} p(x, c)^\eta\bigr)
 
-    for true class t. Rows that are right by the margin :math:`\gamma` (in
-    nats) no longer pull; choose it for few errors rather than for calibration.
+    for true class t. Rows that are correct by the margin :math:`\gamma` (in
+    nats) have zero gradient; choose it for few errors rather than for calibration.
 
     Parameters
     ----------
     gamma : float, default=1
         Desired log-margin, positive.
     eta : float, default=1
-        Sharpness of the softened maximum over the other classes, at least 1;
-        1 takes all other classes together.
+        Sharpness of the soft maximum over the other classes, at least 1;
+        1 sums over all other classes.
 
     Examples
     --------
@@ -158,16 +158,16 @@ class Margin(RowLoss):
 
 @dataclass(frozen=True)
 class HybridMargin(RowLoss):
-    r"""Generative and discriminative at once (equation 8).
+    r"""A combination of generative and discriminative loss (equation 8).
 
     :math:`-\log p(x, t) + \lambda` times the `Margin` loss. The likelihood
-    keeps the tables close to probabilities and regularises; the margin buys
+    keeps the tables close to probabilities and regularises; the margin improves
     accuracy.
 
     Parameters
     ----------
     lambda_ : float, default=10
-        Weight of the margin, not negative; 0 is `NegativeLogLikelihood`.
+        Weight of the margin, non-negative; 0 is `NegativeLogLikelihood`.
     gamma : float, default=1
     eta : float, default=10
         As in `Margin`.
@@ -175,11 +175,11 @@ class HybridMargin(RowLoss):
     Notes
     -----
     The defaults did best, with a dropout of 0.2, among 17 configurations, by error
-    and log-loss together, on held-out rows of 38 tables of at most 1,500 rows
-    (docs/measurements/differentiable-defaults.md). For errors alone, and on letters and
-    digits with thousands of rows, held-out rows preferred larger ones, such as
+    and log-loss combined, on held-out rows of 38 tables of at most 1,500 rows
+    (docs/measurements/differentiable-defaults.md). For the error alone, and on letters and
+    digits with thousands of rows, larger ones did better on held-out rows, such as
     ``HybridMargin(100, 20, 10)`` with a learning rate of 0.1, `share`, `average=0.5` and
-    `decay=0.1` (docs/measurements/differentiable.md): `tune`, or start there.
+    `decay=0.1` (docs/measurements/differentiable.md): use `tune`, or start from those.
 
     Examples
     --------
@@ -215,8 +215,8 @@ class HybridMargin(RowLoss):
 class RankedProbability(RowLoss):
     r"""The ranked probability score, for ordered classes.
 
-    :math:`\sum_k (P(c \le k \mid x) - [y \le k])^2`, which counts how far off the
-    probability lies; a proper score. Classes stand in the order of their codes, see
+    :math:`\sum_k (P(c \le k \mid x) - [y \le k])^2`, a proper score that takes into account
+    how far off the predicted classes are. Classes are in the order of their codes, see
     ``classes_ordered`` of `BayesNetClassifier`.
 
     References
@@ -255,10 +255,10 @@ _LOSSES: dict[str, Callable[[], Loss]] = {
 
 
 def resolve_loss(loss: str | Mapping[str, float] | Loss) -> Loss:
-    """Turn a name ('nll', 'cll', 'margin', 'hybrid', 'rps') into a loss; a callable stays itself.
+    """Turn a name ('nll', 'cll', 'margin', 'hybrid', 'rps') into a loss; return a callable as is.
 
     A mapping, such as ``{"lambda_": 100.0, "gamma": 20.0}``, is a `HybridMargin` with those
-    numbers: what a text can say.
+    parameters, for options given as text.
     """
     if isinstance(loss, str) and loss in _LOSSES:
         return _LOSSES[loss]()

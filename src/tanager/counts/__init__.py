@@ -1,4 +1,4 @@
-"""Sufficient statistics that add up."""
+"""Additive sufficient statistics."""
 
 from tanager.counts.families import (
     Expectation,

@@ -1,4 +1,4 @@
-"""Counts of many families, by as few passes over the rows as memory allows, and their trees."""
+"""Counts of many families, in as few passes over the rows as memory allows, and their trees."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tanager.numerics import Floats, Ints
 
 Family = tuple[int, tuple[int, ...]]  # a feature and its parents in back-off order
 
-DENSE_CELLS = 1 << 18  # a family up to this size is counted in an array of all its cells
+DENSE_CELLS = 1 << 18  # families up to this size are counted in a dense array
 TREE_CELLS = 1 << 26  # seen cells of all families together: 1 GiB of runs
-RUN_BYTES = 48  # of a cell in sorted runs that are being merged
-SMALL_TREE = 1 << 10  # cells of a tree that is kept once it is built
-LEAST_CELLS = 1 << 16  # what one family may always have
-LEAST_LOG = -1000.0  # log-likelihood of a row; less counts as this
+RUN_BYTES = 48  # per cell while sorted runs are merged
+SMALL_TREE = 1 << 10  # trees with at most this many cells are kept
+LEAST_CELLS = 1 << 16  # always allowed for one family
+LEAST_LOG = -1000.0  # lower bound on the log-likelihood of a row
 
 
 class FamilyCounts(NamedTuple):
@@ -34,9 +34,9 @@ class FamilyCounts(NamedTuple):
 
     arities: tuple[int, ...]  # of the label, the parents in back-off order, the feature
     dense: Floats | None
-    # where not dense: how the cells are numbered, possibly without the last parents
+    # if not dense: how the cells are numbered, possibly without the last parents
     radix: Radix | None = None
-    # (n_parts, n_cells); the numbers of the cells seen, sorted
+    # (n_parts, n_cells); the keys of the cells seen, sorted
     keys: Ints = np.zeros((1, 0), np.int64)
     cells: Floats = np.zeros(0)  # (n_cells,); their counts
 
@@ -47,7 +47,7 @@ class FamilyCounts(NamedTuple):
 
     @property
     def n_parents(self) -> int:
-        """Number of parents that were counted."""
+        """Number of parents counted."""
         return len(self.arities if self.radix is None else self.radix.arities) - 2
 
     def codes(self) -> Ints:
@@ -65,7 +65,7 @@ class FamilyCounts(NamedTuple):
     def to_dense(self) -> Floats:
         """Return the counts as an array of shape `arities`.
 
-        Where the last parents were not counted, each of their values has an even share.
+        If the last parents were not counted, their values share the counts evenly.
         """
         if self.dense is not None:
             return self.dense
@@ -78,12 +78,12 @@ class FamilyCounts(NamedTuple):
         return full * (narrow.size / full.size)
 
     def tree(self, n_folds: int = 1, left_out: int | None = None) -> ContextTree:
-        """Return the tree of all rows, or of all but those of one fold."""
+        """Return the tree of all rows, or of all rows outside one fold."""
         merged = self.merged(n_folds, left_out)
         return tree_from_cells(*merged.seen(), merged.arities)
 
     def merged(self, n_folds: int = 1, left_out: int | None = None) -> FamilyCounts:
-        """Return the counts by class, of all rows or of all but those of one fold."""
+        """Return the counts by class, of all rows or of all rows outside one fold."""
         n_classes = self.arities[0] // n_folds
         if self.dense is not None:
             by_fold = self.dense.reshape(n_folds, n_classes, *self.arities[1:])
@@ -101,7 +101,7 @@ class FamilyCounts(NamedTuple):
         return FamilyCounts(arities, None, radix, keys, cells)
 
     def plus(self, other: FamilyCounts) -> FamilyCounts:
-        """Return the counts of the rows of both; where one has fewer parents, so has the sum."""
+        """Return the summed counts; if one has fewer parents, so has the sum."""
         if self.dense is not None and other.dense is not None:
             return FamilyCounts.from_dense(self.dense + other.dense)
         stack = self._runs()
@@ -122,10 +122,10 @@ class FamilyCounts(NamedTuple):
 
 
 class Trees(Sequence[ContextTree]):
-    """The context trees of families, each built from its counts when it's asked for.
+    """The context trees of families, each built from its counts on demand.
 
-    A tree takes several times the memory of its counts: only small ones are kept, in `kept` by
-    their families, `names`. For `n_folds` and `left_out` see `FamilyCounts.merged`.
+    A tree takes several times the memory of its counts, so only small ones are kept, in `kept`
+    under their families, `names`. For `n_folds` and `left_out` see `FamilyCounts.merged`.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class Trees(Sequence[ContextTree]):
         return len(self.counts)
 
     def merged(self) -> list[FamilyCounts]:
-        """Return the counts that the trees are built from, by class."""
+        """Return the counts behind the trees, by class."""
         return [family.merged(self._n_folds, self._left_out) for family in self.counts]
 
     def __getitem__(self, at: Any) -> Any:
@@ -172,7 +172,7 @@ def count_families(
     with a warning: its tree has no nodes at those depths, and every estimator backs off.
 
     Rows with an unknown member aren't counted. A feature whose `parent_arities` is one more than
-    its arity counts its unknowns as one more value wherever it's a parent, so that shorter
+    its arity counts its unknowns as an additional value when it's a parent, so that shorter
     contexts include the rows in which a later parent is unknown.
     """
     if max_cells is None:
@@ -201,7 +201,7 @@ def count_families(
 
 
 def most_cells(n_families: int) -> int:
-    """Return how many cells each of so many families may have: all together 67 million."""
+    """Return how many cells each of `n_families` may have: 67 million in total."""
     return max(LEAST_CELLS, TREE_CELLS // max(1, n_families))
 
 
@@ -217,7 +217,7 @@ def build_trees(
 
 
 def _radix(domain: Domain, parent_arities: Ints, family: Family) -> Radix:
-    """Return how the cells of a family are numbered."""
+    """Return the numbering of a family's cells."""
     feature, parents = family
     of_parents = (int(parent_arities[p]) for p in parents)
     arities = (domain.n_classes, *of_parents, int(domain.arities[feature]))
@@ -225,7 +225,7 @@ def _radix(domain: Domain, parent_arities: Ints, family: Family) -> Radix:
 
 
 def _groups(radices: Sequence[Radix], n_rows: int, context: FitContext) -> Iterator[list[Radix]]:
-    """Split families, in order, so that the counts of a group fit into memory for any rows."""
+    """Split families, in order, so that the counts of a group fit in memory for any rows."""
     jobs = int(getattr(context.engine, "n_jobs", 1))
     group, total = list[Radix](), 0
     for radix in radices:
@@ -243,7 +243,7 @@ def _groups(radices: Sequence[Radix], n_rows: int, context: FitContext) -> Itera
 
 
 class FamilyPass:
-    """Counts families: in dense arrays where they are small, in sorted runs elsewhere."""
+    """Counts families: small ones in dense arrays, others in sorted runs."""
 
     def __init__(self, radices: Sequence[Radix], max_cells: int) -> None:
         self.radices = radices
@@ -259,7 +259,7 @@ class FamilyPass:
         ]
 
     def update(self, state: list[Floats | RunStack], chunk: Chunk) -> list[Floats | RunStack]:
-        """Add a chunk."""
+        """Add the counts of a chunk."""
         for radix, counts in zip(self.radices, state, strict=True):
             _add_keys(radix, counts, *radix.encode(chunk))
         return state
@@ -267,7 +267,7 @@ class FamilyPass:
     def merge(
         self, a: list[Floats | RunStack], b: list[Floats | RunStack]
     ) -> list[Floats | RunStack]:
-        """Add up."""
+        """Add two sets of counts."""
         for mine, other in zip(a, b, strict=True):
             if isinstance(mine, RunStack):
                 mine.absorb(cast("RunStack", other))
@@ -280,7 +280,7 @@ class FamilyPass:
         found = []
         for radix, counts in zip(self.radices, state, strict=True):
             if isinstance(counts, RunStack):
-                keys, cells = counts.total()  # may drop a parent, so before the radix is read
+                keys, cells = counts.total()  # may drop a parent, so call it before using the radix
                 found.append(FamilyCounts(radix.arities, None, counts.radix, keys, cells))
             else:
                 found.append(FamilyCounts.from_dense(counts.reshape(radix.arities)))
@@ -297,29 +297,29 @@ def _add_keys(radix: Radix, counts: Floats | RunStack, keys: Ints, weights: Floa
 
 
 class Expectation(Protocol):
-    """What a network expects of rows' unknown features."""
+    """A network's expectations for the unknown features of rows."""
 
     def expected(
         self, codes: Codes, labels: NDArray[np.integer]
     ) -> Iterator[tuple[int, Ints, Codes, Floats]]:
-        """Yield a family's place, rows' places, codes of its members, and their probabilities."""
+        """Yield a family's position, row positions, codes of its members, and probabilities."""
 
     def log_likelihood(self, chunk: Chunk) -> Floats:
-        """Return log P(known features, class) of each row; NaN where it can't be had."""
+        """Return log P(known features, class) of each row; NaN if it can't be computed."""
 
 
 class Expected(NamedTuple):
-    """What rows with unknown members add to families, and how likely all rows are."""
+    """Expected counts from rows with unknown members, and the log-likelihood of all rows."""
 
     families: list[FamilyCounts]
     log_likelihood: float
-    n_left_out: int  # rows whose unknown features hang together too closely; no part of either
+    n_left_out: int  # rows excluded because their unknown features are too strongly connected
 
 
 def count_expected(
     rows: Rows, families: Sequence[Family], expectation: Expectation, context: FitContext
 ) -> Expected:
-    """Count what the rows with an unknown member are expected to add to the given families."""
+    """Return the expected counts of the given families from rows with an unknown member."""
     domain = rows.domain
     radices = [_radix(domain, domain.arities, family) for family in families]
     found = Expected([], 0.0, 0)
@@ -336,7 +336,7 @@ def count_expected(
 class _ExpectedPass(FamilyPass):
     """Counts expected members; the last state is the log-likelihood and rows left out.
 
-    Shares of a row and log-likelihoods are rounded to a grid on which every sum is exact.
+    Row shares and log-likelihoods are rounded to a grid on which every sum is exact.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Counts by fold: while counting, the label of a row is ``fold * n_classes + class``.
 
-No pass needs to know about folds. Its counts have the fold as an axis, and leaving a fold out is
-a subtraction, which is exact because counts are.
+Passes don't need to know about folds. Their counts have the fold as an axis, and leaving a fold
+out is a subtraction, which is exact because counts are.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ MOST_LABELS = 65_535  # labels are uint16
 
 
 class FoldPlan(NamedTuple):
-    """How rows are dealt into folds: by a hash of seed and row index."""
+    """How rows are assigned to folds: by a hash of seed and row index."""
 
     seed: int  # from `FitContext.row_seed`
     n_folds: int
 
     def domain(self, domain: Domain) -> Domain:
-        """Return the domain with (fold, class) in place of the class."""
+        """Return the domain with (fold, class) instead of the class."""
         if self.n_folds * domain.n_classes > MOST_LABELS:
             raise ConfigurationError(
                 f"{self.n_folds} folds of {domain.n_classes:,} classes exceed the limit of "
@@ -42,7 +42,7 @@ class FoldPass:
         self._inner, self._plan, self._n_classes = inner, plan, n_classes
 
     def update(self, state: Any, chunk: Chunk) -> Any:
-        """Add a chunk, relabelled."""
+        """Add a relabelled chunk."""
         plan = self._plan
         fold = folds_of(plan.seed, chunk.indices, plan.n_folds).astype(np.uint16)
         labels = chunk.labels + fold * np.uint16(self._n_classes)

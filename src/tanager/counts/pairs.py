@@ -1,4 +1,4 @@
-"""Joint counts of pairs of features with the class, and scores of them."""
+"""Joint counts of pairs of features with the class, and pair scores."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tanager.codes import Chunk, Domain
 from tanager.counts.runs import NO_WEIGHTS
 from tanager.numerics import Floats, Ints
 
-PASS_CELLS = 1 << 24  # cells gathered in one pass: 128 MiB a thread
-PAIR_CELLS = 1 << 23  # a pair beyond this is wide: only the cells seen are held
-WIDE_BYTES = 1 << 28  # of the wide pairs gathered in one pass, were no two rows alike
+PASS_CELLS = 1 << 24  # cells gathered in one pass: 128 MiB per thread
+PAIR_CELLS = 1 << 23  # larger pairs are wide: only the cells seen are stored
+WIDE_BYTES = 1 << 28  # wide pairs gathered in one pass, assuming distinct rows
 
-# Measured: per row, one word of an intersection costs about a 180th of one
+# Measured: per row, one word of an intersection costs about 1/180 of one
 # read-and-increment, and each (value, value, class) loop about three words.
 BIT_ADVANTAGE = 160
 
@@ -28,7 +28,7 @@ class PairCounts(NamedTuple):
 
     left: Ints  # (n_pairs,)
     right: Ints
-    start: Ints  # (n_pairs,); pair p stands at ``flat[start[p]:]`` as (arity_i, arity_j, class)
+    start: Ints  # (n_pairs,); pair p is ``flat[start[p]:]`` as (arity_i, arity_j, class)
     flat: Floats
     domain: Domain
 
@@ -46,7 +46,7 @@ class PairCounts(NamedTuple):
 
 
 class PairCells(NamedTuple):
-    """The cells seen of one wide pair."""
+    """The cells seen for one wide pair."""
 
     left: Ints  # (n_cells,)
     right: Ints
@@ -55,12 +55,12 @@ class PairCells(NamedTuple):
     shape: tuple[int, int, int]  # arities of the left and the right feature, and number of classes
 
     def swapped(self) -> PairCells:
-        """Return the same with the features exchanged."""
+        """Return the same with the features swapped."""
         left, right, n_classes = self.shape
         return PairCells(self.right, self.left, self.label, self.counts, (right, left, n_classes))
 
     def without_fold(self, n_classes: int, left_out: int | None) -> PairCells:
-        """Return the cells by class, from cells by (fold, class), one fold perhaps left out."""
+        """Return the cells by class, from cells by (fold, class), perhaps leaving one fold out."""
         fold, label = np.divmod(self.label, n_classes)
         kept = np.ones(fold.shape[0], np.bool_) if left_out is None else fold != left_out
         shape = (*self.shape[:2], n_classes)
@@ -73,10 +73,10 @@ class PairCells(NamedTuple):
         return PairCells(left, right, label, counts, shape)
 
     def margin(self, *columns: Ints) -> Floats:
-        """Return, for each cell, the count of all cells that agree with it in some columns."""
+        """Return, for each cell, the total count of all cells that match it in some columns."""
         sizes = [int(column.max(initial=0)) + 1 for column in columns]
         cell = np.ravel_multi_index(columns, sizes)
-        if prod(sizes) > 4 * len(cell):  # too many to be counted by place
+        if prod(sizes) > 4 * len(cell):  # too many for a dense count
             cell = np.unique(cell, return_inverse=True)[1]
         return np.bincount(cell, self.counts)[cell].astype(np.float64)
 
@@ -84,11 +84,11 @@ class PairCells(NamedTuple):
 def pair_tiles(
     domain: Domain, limit: int | None = None, among: Ints | None = None
 ) -> tuple[list[tuple[Ints, Ints]], list[tuple[int, int]]]:
-    """Split all pairs i < j into tiles that one pass gathers densely, and the wide rest.
+    """Split all pairs i < j into tiles counted densely in one pass each, and the wide rest.
 
-    A tile is two blocks of features, see `tile_pairs`: features are read, and scores
+    A tile is two blocks of features, see `tile_pairs`, so that features are read, and scores
     written, in few places at a time. `limit` is in bytes, for the counts of one thread.
-    `among` are the features, ascending, whose pairs are wanted; None is all.
+    `among` are the features, ascending, whose pairs are wanted; None means all.
     """
     pass_cells = PASS_CELLS if limit is None else min(PASS_CELLS, max(1, limit // 8))
     features = np.arange(domain.n_features) if among is None else np.asarray(among, np.int64)
@@ -101,7 +101,7 @@ def pair_tiles(
     all_cells = (int(arities.sum()) ** 2 - int((arities**2).sum())) // 2 * domain.n_classes
     if not wide and all_cells <= pass_cells:
         return [(features, features)] if len(features) > 1 else [], wide
-    edge = int((pass_cells / domain.n_classes) ** 0.5)  # the values of a block
+    edge = int((pass_cells / domain.n_classes) ** 0.5)  # number of values in a block
     starts, held = list[int](), 0
     for at, arity in enumerate(arities.tolist()):
         full = held > 0 and held + arity > edge
@@ -112,7 +112,7 @@ def pair_tiles(
 
 
 def tile_pairs(domain: Domain, first: Ints, second: Ints) -> tuple[Ints, Ints]:
-    """Return the pairs i < j of a tile that are not wide: within a block, or between two."""
+    """Return the pairs i < j of a tile that aren't wide: within a block, or between two."""
     if first is second:
         left, right = (first[places] for places in np.triu_indices(len(first), 1))
     else:
@@ -122,15 +122,15 @@ def tile_pairs(domain: Domain, first: Ints, second: Ints) -> tuple[Ints, Ints]:
 
 
 def _is_wide(domain: Domain, left: Ints, right: Ints) -> NDArray[np.bool_]:
-    """Return whether so many values together are too many cells to be held densely."""
+    """Return whether pairs have too many cells to be stored densely."""
     return np.asarray(left * right * domain.n_classes > PAIR_CELLS)
 
 
 def wide_groups(
     wide: Sequence[tuple[int, int]], n_rows: int, limit: int
 ) -> Iterator[list[tuple[int, int]]]:
-    """Split wide pairs into groups that a pass holds in so many bytes, were no two rows alike."""
-    step = max(1, min(WIDE_BYTES, limit) // (48 * max(n_rows, 1)))  # three runs of 16 bytes a cell
+    """Split wide pairs into groups that fit `limit` bytes in a pass, assuming distinct rows."""
+    step = max(1, min(WIDE_BYTES, limit) // (48 * max(n_rows, 1)))  # 3 runs of 16 bytes per cell
     for low in range(0, len(wide), step):
         yield list(wide[low : low + step])
 
@@ -147,7 +147,7 @@ class PairPass:
         self.start = np.concatenate([[0], np.cumsum(cells)[:-1]]).astype(np.int64)
         self.size = int(cells.sum())
         few = self.values * (1 + 3 * domain.n_classes * 64 / 16_384) < BIT_ADVANTAGE
-        # Intersections need every value of a feature as a bit set.
+        # Intersections need every value of a feature as a bitset.
         self.by_bits = few & (
             np.maximum(domain.arities[left], domain.arities[right]) <= BIT_ADVANTAGE
         )
@@ -157,12 +157,12 @@ class PairPass:
         return np.zeros(self.size)
 
     def update(self, state: Floats, chunk: Chunk) -> Floats:
-        """Add a chunk."""
+        """Add the counts of a chunk."""
         arities, n_classes = self.domain.arities, self.domain.n_classes
         weights = NO_WEIGHTS if chunk.weights is None else chunk.weights
         bits = self.by_bits if chunk.weights is None else np.zeros_like(self.by_bits)
         if bits.any():
-            # The features that occur, and the pairs by their places among them.
+            # The features that occur, and the pairs by their indices among them.
             used = np.isin(np.arange(len(arities)), [self.left[bits], self.right[bits]])
             held, place = np.flatnonzero(used), np.cumsum(used) - 1
             codes, sizes = np.ascontiguousarray(chunk.codes[held]), (arities[held], n_classes)
@@ -176,7 +176,7 @@ class PairPass:
         return state
 
     def merge(self, a: Floats, b: Floats) -> Floats:
-        """Add up."""
+        """Add two sets of counts."""
         a += b
         return a
 
@@ -190,17 +190,17 @@ class PairScore(Protocol):
 
     @property
     def symmetric(self) -> bool:
-        """Whether exchanging the features leaves it as it is."""
+        """Whether swapping the features leaves it unchanged."""
 
     def joints(self, pairs: PairCounts) -> Floats:
-        """Return the scores of (i, j), shape (n_pairs,); with (j, i) behind if not symmetric."""
+        """Return the scores of (i, j), shape (n_pairs,), followed by (j, i) if not symmetric."""
 
     def cells(self, cells: PairCells) -> float:
         """Return the score of a wide pair from the cells seen."""
 
 
 class ConditionalInformation:
-    """I(X_i; X_j | Y) in nats: the plug-in estimate, cells without a count left out."""
+    """I(X_i; X_j | Y) in nats: the plug-in estimate, skipping cells without a count."""
 
     symmetric = True
 
@@ -228,7 +228,7 @@ class ConditionalInformation:
 
 
 class ExplainingAway:
-    """I(X_i; X_j | Y) - I(X_i; X_j) in nats: the dependence that the class makes.
+    """I(X_i; X_j | Y) - I(X_i; X_j) in nats: the dependence induced by the class.
 
     J. Bilmes, "Dynamic Bayesian multinets", UAI 2000.
     """
@@ -250,7 +250,7 @@ class ExplainingAway:
         with_class = (left, right, label), (left, label), (right, label), (label,)
         margins = *with_class, (left, right), (left,), (right,)
         signs = zip((1, -1, -1, 1, -1, 1, 1), margins, strict=True)
-        # Summed over the cells, log of a margin is n log n of that margin.
+        # Summed over the cells, the log of a margin is n log n of that margin.
         terms = sum(
             sign * float((count * np.log(cells.margin(*columns))).sum()) for sign, columns in signs
         )

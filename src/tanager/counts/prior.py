@@ -1,4 +1,4 @@
-"""Prior knowledge as counts that are added to those of the rows."""
+"""Prior knowledge as counts added to those of the rows."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from tanager.counts.families import Family, FamilyCounts
 from tanager.errors import MemoryBoundError
 from tanager.numerics import Floats
 
-MAX_CELLS = 1 << 22  # of a family that a prior is spread over
+MAX_CELLS = 1 << 22  # in a family that a prior is spread over
 
 
 @dataclass(frozen=True, eq=False)
 class PriorCounts:
-    """Counts to be added to those of the rows."""
+    """Counts to add to those of the rows."""
 
     classes: Floats  # (n_classes,)
-    # by feature, some of its parents and counts of shape (n_classes, *parents, values)
+    # by feature: some of its parents, and counts of shape (n_classes, *parents, values)
     families: Mapping[int, tuple[tuple[int, ...], Floats]]
 
     def add(
         self, families: Sequence[Family], counts: Sequence[FamilyCounts], names: Sequence[str]
     ) -> list[FamilyCounts]:
-        """Return the families' counts with the prior's, spread evenly over further parents."""
+        """Return the families' counts plus the prior's, spread evenly over additional parents."""
         found = list(counts)
         for at, (feature, parents) in enumerate(families):
             if feature in self.families:
@@ -51,7 +51,7 @@ class PriorCounts:
                 f"The prior for {names[feature]!r} would need {prod(shape):,} cells, more than the "
                 f"limit of {MAX_CELLS:,}. Learn a structure with fewer parents."
             )
-        # Parents that the structure lacks are summed out.
+        # Parents missing from the structure are summed out.
         values = values.sum(axis=tuple(1 + at for at, p in enumerate(own) if p not in parents))
         own = tuple(parent for parent in own if parent in parents)
         order = [own.index(parent) for parent in parents if parent in own]

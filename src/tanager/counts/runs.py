@@ -1,8 +1,8 @@
 r"""Sparse counts of one family: sorted runs of (key, count).
 
 The key of a row is its mixed-radix number over :math:`(y, p_1, \dots, p_k, x)`.
-Where the product of the arities passes 62 bits the key is split into parts,
-each within 62 bits, that sort one after the other; it never wraps around.
+If the product of the arities exceeds 62 bits the key is split into parts,
+each within 62 bits and sorted lexicographically; it never wraps around.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tanager import native
 from tanager.codes import Chunk
 from tanager.numerics import Floats, Ints
 
-NO_WEIGHTS: Floats = np.empty(0)  # the kernels' word for "every row weighs one"
+NO_WEIGHTS: Floats = np.empty(0)  # tells the kernels that every row has weight one
 KEY_LIMIT = 2**62
 
 
@@ -25,7 +25,7 @@ class Radix:
     """The variables of a family's key and how they split into 62-bit parts."""
 
     arities: tuple[int, ...]  # of the class, the parents in back-off order, the feature
-    members: tuple[int, ...]  # the code rows of the parents, then of the feature
+    members: tuple[int, ...]  # code rows of the parents, then of the feature
 
     def parts(self) -> list[range]:
         """Return the runs of variables that share a part, as ranges of positions."""
@@ -42,8 +42,8 @@ class Radix:
     def encode(self, chunk: Chunk) -> tuple[Ints, Floats]:
         """Return keys (n_parts, n) and weights of the rows without an unknown member.
 
-        Rows of no weight (their class has none, or it rounds to none) are left
-        out too: only what has a count exists.
+        Rows of zero weight (because of their class, or by rounding) are also left
+        out: only cells with a count exist.
         """
         keys = np.zeros((len(self.parts()), chunk.n_rows), np.int64)
         keys[0] = chunk.labels
@@ -79,7 +79,7 @@ class Radix:
         return codes
 
     def shortened(self, n_parents: int) -> Radix:
-        """Return the key's variables with the first parents alone."""
+        """Return the radix with only the first parents."""
         arities = (*self.arities[: 1 + n_parents], self.arities[-1])
         return Radix(arities, (*self.members[:n_parents], self.members[-1]))
 
@@ -107,8 +107,8 @@ def collapse(keys: Ints, weights: Floats) -> tuple[Ints, Floats]:
 class RunStack:
     """Sorted runs, merged so that each is at least twice as long as the next.
 
-    Adding a run costs its length times a logarithm on average, and at most
-    three times the distinct keys are held.
+    Adding a run takes its length times a logarithm on average, and at most
+    three times the number of distinct keys is stored.
     """
 
     def __init__(self, radix: Radix, max_cells: int) -> None:
@@ -127,8 +127,8 @@ class RunStack:
     def total(self) -> tuple[Ints, Floats]:
         """Return all keys and counts as one sorted run, at most `max_cells` long.
 
-        A longer one loses its last parent, again and again: the depth that
-        remains depends on the rows alone, not on how they were cut.
+        A longer one repeatedly loses its last parent: the remaining depth
+        depends only on the rows, not on the chunking.
         """
         while len(self._runs) > 1:
             self._merge_last_two()
@@ -139,12 +139,12 @@ class RunStack:
         return self._runs[0]
 
     def shorten(self, n_parents: int) -> None:
-        """Keep the first parents alone."""
+        """Keep only the first parents."""
         old, self.radix = self.radix, self.radix.shortened(n_parents)
         self._runs = [recode(old, self.radix, *run) for run in self._runs]
 
     def absorb(self, other: RunStack) -> None:
-        """Add all of another stack, at the shorter of the two depths."""
+        """Add all of another stack, at the smaller of the two depths."""
         run, self._runs = other.total(), [self.total()]
         if len(self.radix.members) > len(other.radix.members):
             self.shorten(len(other.radix.members) - 1)
@@ -167,7 +167,7 @@ def _size(run: tuple[Ints, Floats]) -> int:
 
 
 def recode(old: Radix, new: Radix, keys: Ints, counts: Floats) -> tuple[Ints, Floats]:
-    """Rewrite keys of one radix in another that may lack some parents, and sum."""
+    """Convert keys from one radix to another that may lack some parents, and sum."""
     if len(new.members) == len(old.members):
         return keys, counts
     codes = old.decode(keys)

@@ -1,4 +1,4 @@
-"""Counts of the training rows: gathered in few passes, by fold where asked."""
+"""Counts of the training rows, gathered in few passes, optionally by fold."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ from tanager.engines import FitContext, Passes
 from tanager.engines.keeping import release, scratch_array
 from tanager.numerics import Floats, Ints
 
-DECIMALS = 10  # to which information is rounded, so that ties are ties whatever the summation
+DECIMALS = 10  # information is rounded, so that ties don't depend on summation order
 
 
 class Counts:
-    """Sufficient statistics of the training rows, or of all but one fold of them.
+    """Sufficient statistics of the training rows, optionally leaving out one fold.
 
-    Singles (N(y), N(x, y)), pairs and families take one pass each when you first ask for them,
-    and are kept. With `folds` every count has the fold as an axis, so `without` gives the counts
-    of the other folds by a subtraction.
+    Singles (N(y), N(x, y)), pairs and families take one pass each on first use,
+    and are kept. With `folds` every count has the fold as an axis, so `without` computes the
+    counts of the other folds by subtraction.
 
     >>> import numpy as np
     >>> from tanager.codes import Domain, Rows
@@ -63,7 +63,7 @@ class Counts:
         self._trees: dict[Family, ContextTree] = {}  # small ones, see `Trees`
 
     def without(self, fold: int) -> Counts:
-        """Return the counts of all rows but those of one fold; no pass is run for it."""
+        """Return the counts of all rows outside one fold, without another pass."""
         assert self.folds is not None, "Counts without folds leave none out"
         view = Counts(self._gathered.rows, self.context, self.folds)
         view._gathered = self._gathered
@@ -71,7 +71,7 @@ class Counts:
         return view
 
     def with_expected(self, structure: Families, added: Sequence[FamilyCounts]) -> Counts:
-        """Return the counts with what rows with unknown members add to a structure's families."""
+        """Return the counts plus expected counts of a structure's families from incomplete rows."""
         families = list(zip(structure.selected, structure.parent_indices, strict=True))
         known = self._gathered.families(families)
         view = Counts(self._gathered.rows, self.context, self.folds)
@@ -82,13 +82,13 @@ class Counts:
 
     @cached_property
     def has_gaps(self) -> bool:
-        """Whether some row has an unknown value."""
+        """Whether any row has an unknown value."""
         n_rows = self.classes.sum()
         return any(values.sum() < n_rows for values in self.values)
 
     @property
     def domain(self) -> Domain:
-        """What the codes range over."""
+        """The domain of the codes."""
         return self._gathered.rows.domain
 
     @property
@@ -106,11 +106,11 @@ class Counts:
 
     @cached_property
     def values(self) -> list[Floats]:
-        """N(x_i, y) of each feature, shape (arity, n_classes)."""
+        """N(x_i, y) for each feature, shape (arity, n_classes)."""
         return [self._select(joint) for joint in self._gathered.singles[1]]
 
     def _select(self, counts: Floats) -> Floats:
-        """Sum counts (..., label) over the folds that belong here, to (..., class)."""
+        """Sum counts (..., label) over the folds included here, to (..., class)."""
         n_folds = 1 if self.folds is None else self.folds.n_folds
         if n_folds == 1:
             return counts
@@ -123,9 +123,9 @@ class Counts:
         return np.array([_information(joint) for joint in self.values]).round(DECIMALS)
 
     def cmi(self, among: Ints | None = None) -> Floats:
-        """Return I(X_i; X_j | Y) in nats, shape (n_features, n_features), symmetric, to be read.
+        """Return I(X_i; X_j | Y) in nats, shape (n_features, n_features), symmetric, read-only.
 
-        `among`: of these features alone, ascending; only their pairs are counted.
+        `among`: only these features, ascending; only their pairs are counted.
         """
         return self._cmi if among is None else self.score_pairs(ConditionalInformation(), among)
 
@@ -136,7 +136,7 @@ class Counts:
         if 2 * len(varying) >= n:
             matrix = self.score_pairs(ConditionalInformation())
         else:
-            # A feature of one value says nothing of another, and wide tables have many such.
+            # A constant feature has no information about others, and wide tables have many of them.
             matrix = scratch_array((n, n), self.context.work_limit)
             matrix[np.ix_(varying, varying)] = self.cmi(varying)
         matrix.flags.writeable = False
@@ -145,10 +145,10 @@ class Counts:
     def score_pairs(
         self, score: PairScore, among: Ints | None = None, decimals: int | None = DECIMALS
     ) -> Floats:
-        """Return a score of every ordered pair i, j, shape (n_features, n_features).
+        """Return the score of every ordered pair i, j, shape (n_features, n_features).
 
         Zero on the diagonal. Both dense and wide pairs take as few passes as memory allows; a
-        matrix beyond the limit is in a temporary file. `among` is as in `cmi`.
+        matrix over the limit is stored in a temporary file. `among` is as in `cmi`.
         """
         n = self.domain.n_features if among is None else len(among)
         place = np.arange(self.domain.n_features)
@@ -176,7 +176,7 @@ class Counts:
         return matrix
 
     def pair(self, i: int, j: int) -> Floats:
-        """Return N(x_i, x_j, y), shape (arity_i, arity_j, n_classes); the caller minds the size."""
+        """Return N(x_i, x_j, y), (arity_i, arity_j, n_classes); the caller checks the size."""
         kept = self.kept_pair(i, j)
         if kept is not None:
             return kept
@@ -184,18 +184,18 @@ class Counts:
         return self._select(counts.to_dense().transpose(1, 2, 0))
 
     def kept_pair(self, i: int, j: int) -> Floats | None:
-        """Return N(x_i, x_j, y), shape (arity_i, arity_j, n_classes), where it is at hand.
+        """Return N(x_i, x_j, y), shape (arity_i, arity_j, n_classes), if available.
 
-        It is after `cmi` or `score_pairs`, unless the pairs are too many to be kept.
+        It is after `cmi` or `score_pairs`, unless there are too many pairs to keep.
         """
         joint = self._gathered.kept_pair(i, j)
         return None if joint is None else self._select(joint)
 
     def trees(self, structure: Families) -> Trees:
-        """Return the context trees of a structure's families, each built when asked for.
+        """Return the context trees of a structure's families, each built on demand.
 
-        Families with at most one parent come from the singles and pairs where
-        those are at hand; the others are counted once, and their counts are kept.
+        Families with at most one parent come from the singles and pairs if
+        available; the others are counted once, and their counts are kept.
         """
         families = list(zip(structure.selected, structure.parent_indices, strict=True))
         n_folds = 1 if self.folds is None else self.folds.n_folds
@@ -204,7 +204,7 @@ class Counts:
 
 
 class Families(Protocol):
-    """Anything that lists features and their ordered parents, as a structure does."""
+    """Anything that lists features and their ordered parents, like a structure."""
 
     @property
     def selected(self) -> tuple[int, ...]:
@@ -212,11 +212,11 @@ class Families(Protocol):
 
     @property
     def parent_indices(self) -> tuple[tuple[int, ...], ...]:
-        """The parents of each."""
+        """The parents of each feature."""
 
 
 class _Gathered:
-    """What was counted, by (fold, class): shared by the counts of all folds."""
+    """The counts so far, by (fold, class); shared by the counts of all folds."""
 
     def __init__(self, rows: Rows, context: FitContext, plan: FoldPlan | None) -> None:
         self.rows = rows
@@ -233,19 +233,19 @@ class _Gathered:
 
     @cached_property
     def singles(self) -> tuple[Floats, list[Floats]]:
-        """N(label) and, of each feature, N(x, label)."""
+        """N(label), and N(x, label) for each feature."""
         found: tuple[Floats, list[Floats]] = self._run(_SinglePass(self._domain), "value counts")
         return found
 
     def _pair_tiles(
         self, among: Ints | None
     ) -> tuple[list[tuple[Ints, Ints]], list[tuple[int, int]]]:
-        # Each thread has counts of its own, and one more holds their sum.
+        # Each thread has its own counts, and one more array holds their sum.
         n_copies = int(getattr(self._context.engine, "n_jobs", 1)) + 1
         return pair_tiles(self._domain, self._context.work_limit // n_copies, among)
 
     def each_pairs(self, among: Ints | None = None) -> Iterator[PairCounts]:
-        """Iterate over the dense pairs, a pass for each tile; kept where one pass holds all."""
+        """Iterate over the dense pairs, one pass per tile; kept if one pass holds them all."""
         if self._pairs is not None and among is None:
             yield self._pairs
             return
@@ -257,7 +257,7 @@ class _Gathered:
             gather = PairPass(self._domain, left, right)
             if "singles" in self.__dict__:
                 pairs = self._run(gather, "pair counts")
-            else:  # gather them on the way
+            else:  # collect them during the iteration
                 both = Passes(_SinglePass(self._domain), gather)
                 self.__dict__["singles"], pairs = self._run(both, "pair counts")
             if len(tiles) == 1 and not wide and among is None:
@@ -265,7 +265,7 @@ class _Gathered:
             yield pairs
 
     def each_wide(self, among: Ints | None = None) -> Iterator[tuple[tuple[int, int], PairCells]]:
-        """Iterate over the wide pairs and their cells, a pass for each group."""
+        """Iterate over the wide pairs and their cells, one pass per group."""
         limit, domain = self._context.work_limit, self._domain
         for group in wide_groups(self._pair_tiles(among)[1], self.rows.n_rows, limit):
             shapes = [(*domain.arities[list(pair)].tolist(), domain.n_classes) for pair in group]
@@ -278,16 +278,16 @@ class _Gathered:
                 yield pair, PairCells(left, right, label, cells, shape)
 
     def kept_pair(self, i: int, j: int) -> Floats | None:
-        """Return N(x_i, x_j, label) where all pairs are kept."""
+        """Return N(x_i, x_j, label) if all pairs are kept."""
         if self._pairs is None:
             return None
         low, high = min(i, j), max(i, j)
         place = low * self._domain.n_features - low * (low + 1) // 2 + high - low - 1
-        joint = self._pairs.joint(place)  # they stand row by row of the upper triangle
+        joint = self._pairs.joint(place)  # pairs are in row-major order of the upper triangle
         return joint if i < j else joint.transpose(1, 0, 2)
 
     def families(self, families: list[Family]) -> list[FamilyCounts]:
-        """Return the counts of some families, counted anew only where need be."""
+        """Return the counts of some families, counting only those not yet counted."""
         known = self._families
         for feature, parents in families:
             if (feature, parents) in known or len(parents) > 1:
@@ -344,9 +344,9 @@ def _information(joint: Floats) -> float:
 
 
 def fingerprint_counts(classes: Floats, values: Sequence[Floats]) -> str:
-    """Return a short text by which a report recognises training rows in any order.
+    """Return a short hash by which a report recognises training rows in any order.
 
-    It's a hash of N(y) and N(x_i, y): the model keeps no row.
+    It's computed from N(y) and N(x_i, y): the model doesn't store any rows.
     """
     digest = hashlib.sha256(np.ascontiguousarray(classes, "<f8").tobytes())
     for joint in values:

@@ -1,15 +1,15 @@
-r"""The context tree: all that the estimators of one family read.
+r"""The context tree: everything the estimators of one family need.
 
 For a feature X with parents :math:`(p_1, \dots, p_k)` it is the prefix tree
 over :math:`(y, p_1, \dots, p_k)`, with the values of X seen in every node (its
-*cells*). All levels stand one after the other in flat arrays::
+*cells*). All levels are stored one after the other in flat arrays::
 
     nodes   | root | a node per class | a node per (y, p1) seen | ... | full contexts |
     cells   | N(x) | N(x, y) ........ | N(x, y, p1) ........... | ... | N(x, y, p1..pk) |
 
 Nodes of a level are sorted by (parent node, value), so the children of a node
-stand side by side; cells of a node are sorted by value. Only contexts and
-cells with a count exist. Whatever is known of a family (its counts, smoothed
+are contiguous; cells of a node are sorted by value. Only contexts and
+cells with a count exist. Everything known about a family (its counts, smoothed
 probabilities, concentrations) is an array over the nodes or over the cells.
 """
 
@@ -30,13 +30,13 @@ from tanager.numerics import Floats, Ints
 
 @dataclass(frozen=True, eq=False)
 class Contexts(EqualByArrays):
-    """The contexts seen of one family, and the values seen in each; see the module's drawing."""
+    """The contexts seen for one family, and the values seen in each; see the module's drawing."""
 
     arity: int  # number of values of the feature
     # number of classes, then of values of each parent, in back-off order
     context_arities: tuple[int, ...]
     # (depth + 2,); nodes of level d are ``level_node[d]:level_node[d+1]``. The root level has
-    # exactly one node, even where nothing was counted.
+    # exactly one node, even if nothing was counted.
     level_node: Ints
     # (n_nodes,); the code (of the class on level 1, of parent d-2 on level d) that leads from the
     # parent to the node; 0 for the root
@@ -58,7 +58,7 @@ class Contexts(EqualByArrays):
         start: Ints,
         cell_value: Ints,
     ) -> Contexts:
-        """Find the levels of nodes that stand level by level."""
+        """Find the level boundaries of nodes stored level by level."""
         ends = [0, 1]
         for _ in context_arities:
             ends.append(int(child[min(ends[-1], len(child) - 1)]))
@@ -72,7 +72,7 @@ class Contexts(EqualByArrays):
 
     @property
     def seen_depth(self) -> int:
-        """Length of the longest context that has a node."""
+        """Length of the longest context with a node."""
         return int(np.count_nonzero(np.diff(self.level_node))) - 1
 
     @property
@@ -91,7 +91,7 @@ class Contexts(EqualByArrays):
         return self.node_start[self.level_node]
 
     def nodes(self, level: int) -> slice:
-        """Return where the nodes of a level stand."""
+        """Return the slice of the nodes of a level."""
         return slice(int(self.level_node[level]), int(self.level_node[level + 1]))
 
     def truncate(self, depth: int) -> Self:
@@ -127,7 +127,7 @@ class Contexts(EqualByArrays):
 
 
 class Level(NamedTuple):
-    """One level of a tree by itself, with positions counted from the level's first."""
+    """A single level of a tree, with positions relative to the level's first."""
 
     parent: Ints  # (n_nodes,); each node's parent, a position in the level above; 0 for the root
     value: Ints  # (n_nodes,)
@@ -162,7 +162,7 @@ class ContextTree(Contexts):
     """Counts of one family on its seen contexts.
 
     >>> tree = tree_from_dense(np.array([[3.0, 1.0], [0.0, 2.0]]))  # (class, value)
-    >>> tree.node_counts()  # the root, then one node a class
+    >>> tree.node_counts()  # the root, then one node per class
     array([6., 4., 2.])
     >>> tree.cell_count
     array([3., 3., 3., 1., 2.])
@@ -199,10 +199,10 @@ class ContextTree(Contexts):
     def from_levels(
         cls, arity: int, context_arities: tuple[int, ...], levels: Sequence[Level]
     ) -> ContextTree:
-        """Put levels end to end, root first."""
+        """Concatenate levels, root first."""
         level_node = np.cumsum([0] + [level.n_nodes for level in levels])
         level_cell = np.cumsum([0] + [level.n_cells for level in levels])
-        # Children follow their parents' order, so counting them says where each node's begin.
+        # Children follow their parents' order, so counting them gives where each node's start.
         child = [
             np.searchsorted(below.parent, np.arange(level.n_nodes)) + level_node[d + 1]
             for d, (level, below) in enumerate(pairwise(levels))
@@ -231,11 +231,11 @@ class ContextTree(Contexts):
         return _sums(self.cell_nodes(), self.cell_count, self.n_nodes)
 
     def without_counts(self) -> Contexts:
-        """Return the contexts alone."""
+        """Return the contexts only."""
         return Contexts(*(getattr(self, field.name) for field in fields(Contexts)))
 
     def without_class(self) -> Contexts:
-        """Return the prefix tree of the parents' values alone, whatever the class; no cells.
+        """Return the prefix tree of the parents' values, ignoring the class; no cells.
 
         Its root is the empty context, and level d has the first d parents.
         """
@@ -260,7 +260,7 @@ def _sums(node: Ints, counts: Floats, n_nodes: int) -> Floats:
 
 
 def tree_from_dense(counts: Floats) -> ContextTree:
-    """Build the context tree of dense counts (class, *parents, feature), none negative."""
+    """Build the context tree of non-negative dense counts (class, *parents, feature)."""
     seen = np.nonzero(counts)
     return tree_from_cells(np.array(seen, np.int64), counts[seen], counts.shape)
 
@@ -295,7 +295,7 @@ def tree_from_cells(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> Con
         )
         levels.append(Level(parent, codes[d - 1][opens[d]], start, value, count, cell_parent))
         start, value, count = up_start, up_value[:n].copy(), up_count[:n].copy()
-    if n_cells == 0:  # the root stands even where nothing was counted
+    if n_cells == 0:  # there's a root even if nothing was counted
         start = np.zeros(2, np.int64)
     levels.append(Level(zero, zero, start, value, count, np.zeros(value.shape[0], np.int64)))
     return ContextTree.from_levels(arity, tuple(arities[:-1]), levels[::-1])

@@ -1,4 +1,4 @@
-"""What every learner is given besides its data."""
+"""The context passed to every learner along with its data."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tanager.engines.passes import Engine
 from tanager.errors import MemoryBoundError
 from tanager.progress import Progress
 
-LEAST_WORK = 8 << 20  # with less, a fit would be nothing but passes
-LEAST_TABLES = 64 << 20  # what tables may always take while they are learned
+LEAST_WORK = 8 << 20  # with less, a fit would need too many passes
+LEAST_TABLES = 64 << 20  # always allowed for tables during learning
 
 _log = logging.getLogger(__name__)
 
@@ -29,15 +29,15 @@ class FitContext:
     """Engine, randomness, progress and the record of one fit."""
 
     engine: Engine = field(default_factory=LocalEngine)  # runs the passes
-    # root of all randomness of this fit; use `generator`
+    # root of all randomness in this fit; use `generator`
     seed: np.random.SeedSequence = field(default_factory=lambda: np.random.SeedSequence(0))
-    progress: Progress = field(default_factory=Progress)  # where long work reports
-    # what each stage reports, by stage: becomes the estimator's `info_`
+    progress: Progress = field(default_factory=Progress)  # receives reports from long work
+    # diagnostics by stage: becomes the estimator's `info_`
     info: dict[str, dict[str, Any]] = field(default_factory=dict)
-    # bytes that a fit may take: half of them for coded rows, a fourth for counts and scores under
-    # way, as many as there are for tables. By default half of what is free, at least 256 MiB.
+    # bytes a fit may use: half of them for coded rows, a quarter for intermediate counts and
+    # scores, the full amount for tables. By default half of the free memory, at least 256 MiB.
     memory_limit: int = field(default_factory=default_memory_limit)
-    checkpoint: Path | None = None  # the folder for the state of a fit that may be killed
+    checkpoint: Path | None = None  # folder for the state of a fit, to resume it if killed
 
     @property
     def rows_limit(self) -> int:
@@ -46,11 +46,11 @@ class FitContext:
 
     @property
     def work_limit(self) -> int:
-        """Bytes that one kind of counts may take while they are gathered, at least 8 MiB."""
+        """Bytes that one kind of counts may use while being gathered, at least 8 MiB."""
         return max(LEAST_WORK, self.memory_limit // 4)
 
     def check_tables(self, sizes: Mapping[str, int], n_classes: int = 2) -> None:
-        """Refuse tables beyond the memory limit; `sizes` are each feature's bytes."""
+        """Refuse tables beyond the memory limit; `sizes` has each feature's bytes."""
         total, limit = sum(sizes.values()), max(LEAST_TABLES, self.memory_limit)
         if total > limit:
             largest = max(sizes, key=sizes.__getitem__)
@@ -63,11 +63,11 @@ class FitContext:
             )
 
     def inner(self) -> FitContext:
-        """Return a context for a part of the work that reports on its own, and silently."""
+        """Return a context for a nested part of the work, with its own record and no progress."""
         return replace(self, progress=Progress(), info={})
 
     def generator(self, *key: int) -> np.random.Generator:
-        """Return the random stream of one independent unit, a function of the key alone."""
+        """Return the random stream of one independent unit, which depends only on the key."""
         return np.random.Generator(np.random.PCG64(self._child(key)))
 
     def row_seed(self, *key: int) -> int:
@@ -78,7 +78,7 @@ class FitContext:
         return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, *key))
 
     def record(self, stage: str) -> dict[str, Any]:
-        """Return the record of a stage in `info`, to write into."""
+        """Return the record of a stage in `info`, for writing."""
         return self.info.setdefault(stage, {})
 
     @contextmanager

@@ -1,11 +1,11 @@
 """The engine for a Dask cluster: the user's client runs the same passes on its workers.
 
-Coded rows are results of tasks, pinned by futures: they stay on the worker that
-coded them, in memory up to a limit and then in a temporary file, and where a
-worker is lost another codes its rows again from their address. A pass is one task
-for each thread of a worker, over the rows that the worker holds, then merges of
-up to 16 states at a time. Merges are exact, so the model is the one of the local
-engine, bit for bit. What is small stays here: see `DaskEngine`.
+Coded rows are task results pinned by futures: they stay on the worker that
+coded them, in memory up to a limit and then in a temporary file, and if a
+worker is lost another one codes its rows again from their address. A pass is one task
+per thread of a worker, over the rows held by that worker, then merges of
+up to 16 states at a time. Merges are exact, so the model is bit-identical to that
+of the local engine. Small data stays in this process: see `DaskEngine`.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 FAN_IN = 16  # states merged by one task
-FEW = 4  # states that are merged here, without a task
-TRIES = 4  # of work whose workers are lost on the way
-SMALL_PIECE = 1 << 16  # bytes of an address; what has more has rows inside
-INLINE = 1 << 22  # bytes sent with all tasks of a pass together; more is sent by one more task
-PLACED_SECONDS = 2.0  # for which it is taken as known where rows are
-SMALL = 1 << 25  # bytes of rows for which the way to the workers costs more than the work
+FEW = 4  # up to this many states are merged here, without a task
+TRIES = 4  # attempts if workers are lost
+SMALL_PIECE = 1 << 16  # bytes of an address; larger ones contain rows
+INLINE = 1 << 22  # total bytes sent with the tasks of a pass; more is sent by a separate task
+PLACED_SECONDS = 2.0  # how long the placement of rows is cached
+SMALL = 1 << 25  # bytes of rows for which sending costs more than the work
 INSTALL = "Install it: pip install 'dask[dataframe]' distributed."
 
 
 class DaskEngine:
     """Runs passes on the workers of a Dask cluster.
 
-    client: None is the current one, or else a new cluster on this machine, one process per core.
-    small: rows of at most so many bytes are worked on by threads of this process: a pass over them
-        takes less time than a message to a worker and back. 0 sends everything to the workers.
+    client: None uses the current one, or else a new cluster on this machine, one process per core.
+    small: rows of at most this many bytes are processed by threads of this process: a pass over
+        them takes less time than a round trip to a worker. 0 sends everything to the workers.
     patience: seconds without a worker, or without progress, before an EngineError is raised.
 
-    Workers need the same version of Tanager, and read files themselves: a path must mean the same
-    file on every machine. A table in memory is sent to them.
+    Workers need the same version of Tanager, and read files themselves: a path must refer to the
+    same file on every machine. A table in memory is sent to them.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class DaskEngine:
 
     @property
     def n_jobs(self) -> int:
-        """Number of threads of all workers, at least one."""
+        """Total number of threads of all workers, at least one."""
         return max(1, sum(self.client.nthreads().values()))
 
     def run(
@@ -99,7 +99,7 @@ class DaskEngine:
         progress: Progress,
         stage: str,
     ) -> list[Result]:
-        """Apply a function to independent items: to addresses of rows on the workers."""
+        """Apply a function to independent items, on the workers if they are addresses of rows."""
         work = list(items)
         addresses = [tasks.Address.of(item) for item in work if hasattr(item, "n_rows")]
         if len(addresses) < len(work) or self._fits_here(addresses):
@@ -153,7 +153,7 @@ class DaskEngine:
         progress: Progress,
         stage: str,
     ) -> tuple[list[Future], list[tuple[int, int]]]:
-        """Have all pieces read; return their chunks' futures, and each one's rows and bytes."""
+        """Read all pieces; return their chunks' futures, and the rows and bytes of each."""
         held = self._hold(read, stage, len(addresses))
         hosts = Counter(urlsplit(worker).hostname for worker in self.client.nthreads())
         limit = memory_limit // max([1, *hosts.values()])
@@ -175,7 +175,7 @@ class DaskEngine:
         progress: Progress,
         stage: str,
     ) -> list[State]:
-        """Gather the states of all pieces on the workers; return those that are left to merge."""
+        """Gather the states of all pieces on the workers; return those left to merge."""
         shares = list(self._shares(addresses))
         held = self._hold(pass_, stage, len(shares))
         sizes = {}
@@ -199,7 +199,7 @@ class DaskEngine:
     def _shares(
         self, addresses: Sequence[tasks.Address]
     ) -> Iterator[tuple[str | None, list[tasks.Address]]]:
-        """Share pieces among threads: a held one to its worker, the others evenly."""
+        """Distribute pieces among threads: held ones to their worker, the others evenly."""
         where, threads = self._placement([f for one in addresses for f in one.futures])
         slots = [(worker, k) for worker, n in threads.items() for k in range(n)] or [(None, 0)]
         load = dict.fromkeys(slots, 0)
@@ -214,7 +214,7 @@ class DaskEngine:
             yield worker, share
 
     def _placement(self, futures: list[Future]) -> tuple[dict[Any, str], dict[Any, int]]:
-        """Return each future's worker, and every worker's threads; known for some seconds."""
+        """Return each future's worker, and every worker's threads; cached for a few seconds."""
         keys = frozenset(future.key for future in futures)
         since, known, found = self._placed
         if known != keys or time.monotonic() - since > PLACED_SECONDS:
@@ -225,32 +225,32 @@ class DaskEngine:
         return found
 
     def _fits_here(self, addresses: Sequence[tasks.Address]) -> bool:
-        """Return whether the pieces are data of this process, and little."""
+        """Return whether the pieces are data of this process, and small."""
         n_bytes = sum(len(one.data) for one in addresses)
         is_data = n_bytes > SMALL_PIECE * len(addresses) or not addresses
         return is_data and n_bytes <= self.small
 
     def _hold(self, thing: Any, stage: str, n_tasks: int) -> Any:
-        """Return a thing's bytes, or if many a task's result, which outlives its worker."""
+        """Return an object as bytes or, if large, as a task's result, which outlives its worker."""
         data = tasks.dump(thing)
         if len(data) * n_tasks <= INLINE:
             return data
         import dask
 
-        # Dask warns of tasks over 10 MB: rows should be read by workers. These are parameters.
+        # Dask warns about tasks over 10 MB: workers should read rows. These are parameters.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": len(data) * 2}):
             return self._submit(tasks.hold, [data], f"send {stage}")
 
     def _submit(
         self, function: Callable[..., Any], arguments: list[Any], stage: str, **where: Any
     ) -> Future:
-        # A key of its own, so that no result of an earlier pass is taken for this
-        # one's. Dask's pages show the key up to the first dash before a number.
+        # A unique key, so that the result of an earlier pass is never reused for this
+        # one. Dask's dashboard shows the key up to the first dash before a number.
         key = f"{stage}-{self._name}-{next(self._numbers)}"
         return self.client.submit(function, *arguments, key=key, pure=False, **where)
 
     def _fetch(self, futures: Sequence[Future]) -> list[Any]:
-        """Bring results here, all at once, within the time limit."""
+        """Fetch results, all at once, within the time limit."""
         found: list[tasks.Parcel] = self.client.sync(
             lambda: self.client.gather(list(futures), asynchronous=True),
             callback_timeout=self.patience,
@@ -258,7 +258,7 @@ class DaskEngine:
         return [parcel.content for parcel in found]
 
     def _try(self, work: Callable[[], Result], addresses: Sequence[tasks.Address]) -> Result:
-        """Do the work, again where workers were lost on the way; repeated merges are exact."""
+        """Run the work, again if workers were lost meanwhile; repeated merges are exact."""
         from distributed import CancelledError, KilledWorker
         from distributed.client import FutureCancelledError
         from distributed.comm import CommClosedError
@@ -289,7 +289,7 @@ class DaskEngine:
         stage: str,
         report: Callable[[Future], None] = lambda _: None,
     ) -> None:
-        """Wait until all tasks have ended; raise the first error; never wait without a limit."""
+        """Wait until all tasks have finished; raise the first error; never wait indefinitely."""
         from distributed import wait
 
         left = set(futures)
@@ -302,7 +302,7 @@ class DaskEngine:
                 ended = set()
             for future in ended:
                 if future.status != "finished":
-                    future.result(timeout=self.patience)  # raises what the task raised
+                    future.result(timeout=self.patience)  # reraises the task's error
                 report(future)
             left -= ended
             if ended or (self.client.nthreads() and any(self.client.processing().values())):
@@ -316,12 +316,12 @@ class DaskEngine:
                 )
 
     def _check_versions(self) -> None:
-        """Refuse workers with another Tanager, or with none."""
+        """Refuse workers with a different version of Tanager, or without it."""
         here = tasks.versions()
         try:
             found = self.client.run(tasks.versions, on_error="return")
         except OSError:
-            return  # a worker was lost while it was asked; every task checks the versions too
+            return  # a worker was lost meanwhile; every task checks the versions too
         for worker, there in found.items():
             if there != here and not isinstance(there, OSError):
                 raise EngineError(
@@ -336,7 +336,7 @@ def _are_here(pieces: Sequence[Any]) -> bool:
 
 
 def _resolve_client(client: Any) -> Client:
-    """Return the given client, the current one, or one of a new cluster on this machine."""
+    """Return the given client, the current one, or one for a new cluster on this machine."""
     try:
         import distributed
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""What runs on the workers of a Dask cluster, and how pieces of rows travel there."""
+"""Functions that run on the workers of a Dask cluster, and how pieces of rows are sent there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tanager.errors import EngineError
 if TYPE_CHECKING:
     from distributed import Future
 
-WORKER_SHARE = 0.4  # of a worker's memory that coded rows may take
+WORKER_SHARE = 0.4  # share of a worker's memory for coded rows
 
 # The stores of this worker, by name; chunks keep their store alive.
 _stores: WeakValueDictionary[str, Store] = WeakValueDictionary()
@@ -26,9 +26,9 @@ _lock = threading.Lock()
 
 
 class Parcel:
-    """What a task gives, as one text of bytes between processes.
+    """A task's result, sent between processes as a single byte string.
 
-    Dask's own way would give arrays at unaligned addresses, which compiled loops refuse.
+    Dask's own serialisation gives arrays at unaligned addresses, which compiled loops refuse.
     """
 
     def __init__(self, content: Any) -> None:
@@ -40,7 +40,7 @@ class Parcel:
     def __sizeof__(self) -> int:
         from dask.sizeof import sizeof
 
-        return int(sizeof(self.content))  # by which Dask decides where tasks go
+        return int(sizeof(self.content))  # used by Dask to place tasks
 
 
 def _unpack(data: bytes) -> Parcel:
@@ -48,7 +48,7 @@ def _unpack(data: bytes) -> Parcel:
 
 
 class HeldPiece:
-    """Coded rows on a worker, as the client knows them."""
+    """Coded rows on a worker, as seen by the client."""
 
     def __init__(self, future: Future, n_rows: int, patience: float) -> None:
         self.future = future
@@ -56,13 +56,13 @@ class HeldPiece:
         self._patience = patience
 
     def chunks(self) -> Iterator[Any]:
-        """Bring the rows here: for learners that need all of them at once."""
+        """Fetch the rows, for learners that need all of them at once."""
         kept = self.future.result(timeout=self._patience).content
         return (chunk for one in kept for chunk in one.chunks())
 
 
 class _LocalPiece(NamedTuple):
-    """What a `HeldPiece` is on the worker that runs a task: the chunks themselves."""
+    """A `HeldPiece` on the worker that runs a task: the chunks themselves."""
 
     kept: Sequence[Any]
 
@@ -75,22 +75,22 @@ class _LocalPiece(NamedTuple):
 
 
 def base_of(piece: Any) -> Any:
-    """Return the piece on which a view stands; a piece that is no view is its own."""
+    """Return the piece underlying a view; a piece that isn't a view is its own base."""
     while hasattr(piece, "piece"):
         piece = piece.piece
     return piece
 
 
 class Address(NamedTuple):
-    """A piece of rows on its way to a worker."""
+    """A piece of rows, serialised for a worker."""
 
-    n_rows: int  # of the piece on which it stands: those of a view are not counted for it
-    data: bytes  # the piece, with numbers in place of held pieces
-    futures: list[Any]  # the held pieces' chunks, which Dask brings to the task, in that order
+    n_rows: int  # of the underlying piece: a view's own rows aren't counted
+    data: bytes  # the piece, with held pieces replaced by numbers
+    futures: list[Any]  # the held pieces' chunks, passed to the task by Dask, in that order
 
     @classmethod
     def of(cls, piece: Any) -> Address:
-        """Write a piece, or another object that has some inside, as an address."""
+        """Serialise a piece, or another object that contains some, as an address."""
         file = io.BytesIO()
         writer = _Writer(file)
         writer.dump(piece)
@@ -98,7 +98,7 @@ class Address(NamedTuple):
 
 
 class _Writer(pickle.Pickler):
-    """Writes objects with held pieces replaced by numbers, and collects their futures."""
+    """Pickles objects with held pieces replaced by numbers, and collects their futures."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=5)
@@ -112,7 +112,7 @@ class _Writer(pickle.Pickler):
 
 
 class _Reader(pickle.Unpickler):
-    """Reads them with the chunks in their places."""
+    """Unpickles them with the chunks in place of the numbers."""
 
     def __init__(self, data: bytes, held: Sequence[Parcel]) -> None:
         super().__init__(io.BytesIO(data))
@@ -123,19 +123,19 @@ class _Reader(pickle.Unpickler):
 
 
 def versions() -> str:
-    """Return the versions that must agree between client and workers."""
+    """Return the versions that must match between client and workers."""
     from tanager import __version__
 
     return f"Tanager {__version__} on Python {sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def dump(thing: Any) -> bytes:
-    """Return a thing as bytes, with the versions that wrote it."""
+    """Return an object as bytes, with the versions that wrote it."""
     return pickle.dumps((versions(), pickle.dumps(thing, protocol=5)), protocol=5)
 
 
 def _load(data: bytes) -> Any:
-    """Undo `dump`, by the same versions only: a worker may have come later than the check."""
+    """Undo `dump`, with the same versions only: a worker may have joined after the check."""
     wrote, thing = pickle.loads(data)
     if wrote != versions():
         raise EngineError(
@@ -145,7 +145,7 @@ def _load(data: bytes) -> Any:
 
 
 def hold(data: bytes) -> bytes:
-    """Give bytes as a task's result."""
+    """Return bytes as a task's result."""
     return data
 
 
@@ -178,7 +178,7 @@ def measure(piece: Parcel) -> Parcel:
 
 
 def gather(held: bytes, data: list[bytes], counts: list[int], *chunks: Parcel) -> Parcel:
-    """Return the state of some pieces, each with so many of the chunks."""
+    """Return the state of some pieces; `counts` says how many of the chunks belong to each."""
     pass_ = _load(held)
     state, at = pass_.zero(), 0
     for one, n in zip(data, counts, strict=True):
@@ -189,7 +189,7 @@ def gather(held: bytes, data: list[bytes], counts: list[int], *chunks: Parcel) -
 
 
 def merge(held: bytes, *states: Parcel) -> Parcel:
-    """Merge states into a fresh one, so that a task that runs twice counts nothing twice."""
+    """Merge states into a fresh one, so that running a task twice doesn't count twice."""
     pass_ = _load(held)
     total = pass_.zero()
     for state in states:

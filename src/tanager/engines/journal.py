@@ -1,4 +1,4 @@
-"""A journal of passes: what a killed fit has gathered already is not gathered again."""
+"""A journal of passes: a killed fit doesn't repeat the passes it has finished."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from tanager.engines.passes import Chunk, Engine, Pass, Pieces, Result, State
 from tanager.errors import ModelFileError
 from tanager.progress import Progress
 
-MAX_BYTES = 1 << 26  # of one pass: a larger statistic is gathered again rather than stored
+MAX_BYTES = 1 << 26  # per pass: a larger statistic is gathered again rather than stored
 
 
 class JournalEngine:
-    """Runs passes by another engine, and notes down what they gathered, every so many seconds.
+    """Runs passes with another engine, and saves their results every few seconds.
 
-    An optimiser is a chain of passes, each of which depends on the results before it: with the
-    noted results it goes through what was done in no time, then on to the same end. A note is used
-    only for the pass of the same number and content over the same part of the rows. Statistics
-    that are large, or not plain arrays, are gathered again.
+    An optimiser is a chain of passes, each of which depends on the previous results: with the
+    saved results it quickly replays what was done, then continues to the same end. A saved result
+    is used only for the pass with the same number and content over the same part of the rows.
+    Statistics that are large, or not plain arrays, are gathered again.
     """
 
     def __init__(self, engine: Engine, folder: Path, every: float = 120.0) -> None:
         self.engine = engine
-        self.map, self.keep = engine.map, engine.keep  # what these give is not noted
+        self.map, self.keep = engine.map, engine.keep  # their results aren't saved
         self.every = every
         self._folder = folder
         self._stage = ""
@@ -41,16 +41,16 @@ class JournalEngine:
 
     @property
     def n_passes(self) -> int:
-        """Passes that were run, not read."""
+        """Number of passes that were run, not replayed."""
         return int(getattr(self.engine, "n_passes", 0))
 
     @property
     def n_jobs(self) -> int:
-        """Threads of the engine."""
+        """Number of threads of the engine."""
         return int(getattr(self.engine, "n_jobs", 1))
 
     def begin(self, stage: str) -> None:
-        """Begin a stage: read its notes."""
+        """Begin a stage: read its saved results."""
         self._stage, self._number, self._new = stage, 0, {}
         self._known = {}
         self._written = time.monotonic()
@@ -59,7 +59,7 @@ class JournalEngine:
                 self._known.setdefault(name.rpartition("|")[0], []).append(array)
 
     def end(self) -> None:
-        """End the stage: its notes are of no more use."""
+        """End the stage: delete its saved results, which are no longer needed."""
         self._known, self._new = {}, {}
         for path in self._files():
             path.unlink(missing_ok=True)  # another process may end the same stage
@@ -71,7 +71,7 @@ class JournalEngine:
         progress: Progress,
         stage: str,
     ) -> Result:
-        """Run one pass over all rows, or read what it gathered."""
+        """Run one pass over all rows, or return its saved result."""
         asked = (type(pass_).__qualname__, pass_, _views(rows))
         digest = hashlib.sha256(pickle.dumps(asked, protocol=5))
         name = f"{self._number}|{stage}|{digest.hexdigest()}"
@@ -88,13 +88,13 @@ class JournalEngine:
         plain = all(isinstance(part, np.ndarray) and part.dtype.kind in "biuf" for part in parts)
         if not plain or sum(part.nbytes for part in parts) > MAX_BYTES:
             return
-        # A copy: `finish` may hand the arrays out to be changed.
+        # A copy: the arrays returned by `finish` may be modified.
         self._new |= {f"{name}|{at:03}": part.copy() for at, part in enumerate(parts)}
         if time.monotonic() - self._written >= self.every:
             self.write()
 
     def write(self) -> None:
-        """Write the notes that are not yet written."""
+        """Write the results that haven't been written yet."""
         if self._new:
             path = self._folder / f"passes-{self._stage}-{self._number:09}.npz"
             with replacing(path) as part, part.open("wb") as file:
@@ -107,7 +107,7 @@ class JournalEngine:
 
 
 class _Unfinished:
-    """A pass that gives its statistic as it is."""
+    """A pass that returns its statistic unchanged."""
 
     def __init__(self, pass_: Any) -> None:
         self._pass = pass_
@@ -121,7 +121,7 @@ class _Unfinished:
 
 
 def _views(rows: Pieces[Any]) -> list[dict[str, Any]]:
-    """Return what is done to the rows before a pass sees them: parts, groups of values."""
+    """Return the transformations of the rows before a pass: parts, groups of values."""
     piece: Any = next(iter(rows.pieces()), None)
     found = []
     while hasattr(piece, "piece"):
@@ -131,7 +131,7 @@ def _views(rows: Pieces[Any]) -> list[dict[str, Any]]:
 
 
 def _parts(state: Any) -> Iterator[Any]:
-    """Iterate over what a statistic consists of; tuples may be nested."""
+    """Iterate over the parts of a statistic; tuples may be nested."""
     if isinstance(state, tuple):
         for part in state:
             yield from _parts(part)
@@ -140,7 +140,7 @@ def _parts(state: Any) -> Iterator[Any]:
 
 
 def _like(zero: Any, arrays: Iterator[np.ndarray[Any, Any]]) -> Any:
-    """Return arrays as the array, or the tuples of arrays, that they came from."""
+    """Rebuild the array, or the tuples of arrays, that these arrays came from."""
     if not isinstance(zero, tuple):
         return next(arrays)
     parts = [_like(part, arrays) for part in zero]
@@ -158,14 +158,14 @@ def _read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    """Read an npz file as `numpy.savez` writes it, in its order; ValueError for any other."""
+    """Read an npz file written by `numpy.savez`, in its order; ValueError for any other file."""
     try:
         with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
-            # Nothing in it is packed, so that a small file holds no large array.
+            # Nothing in it is compressed, so a small file can't contain a large array.
             if any(part.file_size > path.stat().st_size for part in file.zip.infolist()):
                 raise ValueError("its parts are larger than the file")
             arrays = {name: file[name] for name in file.files}
-    except Exception as error:  # whatever a damaged archive makes its readers raise
+    except Exception as error:  # anything a damaged archive may raise
         raise ValueError(f"{type(error).__name__}: {str(error)[:200]}") from error
     if not all(isinstance(array, np.ndarray) for array in arrays.values()):
         raise ValueError("it holds something else than arrays")

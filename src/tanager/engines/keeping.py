@@ -1,4 +1,4 @@
-"""Coded chunks within a memory limit: in memory, past it in a temporary file."""
+"""Coded chunks within a memory limit: in memory, beyond it in a temporary file."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from tanager.errors import ConfigurationError, MemoryBoundError
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
-LEAST_MEMORY = 256 << 20  # bytes that coded rows may always take
-_ALIGNMENT = 64  # bytes; arrays in the file begin at multiples of it
+LEAST_MEMORY = 256 << 20  # bytes always allowed for coded rows
+_ALIGNMENT = 64  # bytes; arrays in the file start at multiples of it
 Chunk = TypeVar("Chunk", bound=tuple[Any, ...])
 
 
 def default_memory_limit() -> int:
-    """Return the bytes that coded rows may take: half of what is free, at least 256 MiB."""
+    """Return the bytes allowed for coded rows: half of the free memory, at least 256 MiB."""
     return max(LEAST_MEMORY, free_memory() // 2)
 
 
 def read_memory_limit(given: str | int | None) -> int:
-    """Return a limit in bytes, from a number or a text such as "4GB"; None is the default.
+    """Return a limit in bytes, from a number or a string such as "4GB"; None is the default.
 
     >>> read_memory_limit("1.5 GB"), read_memory_limit("512MiB"), read_memory_limit(1000)
     (1500000000, 536870912, 1000)
@@ -53,7 +53,7 @@ def read_memory_limit(given: str | int | None) -> int:
 
 
 def free_memory() -> int:
-    """Return the free bytes of the machine or container; 4 GiB if the system doesn't say."""
+    """Return the free bytes of the machine or container; 4 GiB if the system doesn't report it."""
     free = [_machine_memory(), _container_memory()]
     return min((n for n in free if n is not None), default=4 << 30)
 
@@ -82,7 +82,7 @@ def _container_memory() -> int | None:
 
 
 def reset_peak_memory() -> None:
-    """Start the high-water mark of resident memory afresh, where Linux allows it."""
+    """Reset the high-water mark of resident memory, where Linux allows it."""
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:
@@ -99,7 +99,7 @@ def peak_memory_mb() -> float | None:
         pass
     try:
         import resource
-    except ImportError:  # not on Windows
+    except ImportError:  # not available on Windows
         return None
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return float(peak) / (2**20 if sys.platform == "darwin" else 2**10)
@@ -107,11 +107,11 @@ def peak_memory_mb() -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class KeptChunk(Generic[Chunk]):
-    """A chunk at its own address; its `store`, if any, counts its bytes or has it in a file."""
+    """A chunk as its own address; its `store`, if any, tracks its bytes or has it in a file."""
 
     chunk: Chunk
     store: Store | None = None
-    mapped: mmap.mmap | None = None  # what its arrays are views of, where they are in a file
+    mapped: mmap.mmap | None = None  # the buffer behind its arrays, if they are in a file
 
     @property
     def in_memory(self) -> bool:
@@ -126,8 +126,8 @@ class KeptChunk(Generic[Chunk]):
     def chunks(self) -> Iterator[Chunk]:
         """Yield the chunk."""
         yield self.chunk
-        # The next chunk is asked for: this one need not stay in memory. Whoever still
-        # holds its arrays reads them from the file again.
+        # The next chunk was requested, so this one need not stay in memory. If its arrays are
+        # still in use, they are read from the file again.
         if self.mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
             self.mapped.madvise(mmap.MADV_DONTNEED)
 
@@ -136,10 +136,10 @@ class KeptChunk(Generic[Chunk]):
 
 
 class Store:
-    """Keeps chunks from any thread: up to a limit in memory, later ones in a temporary file.
+    """Keeps chunks from any thread: in memory up to a limit, later ones in a temporary file.
 
-    The file has no name where the platform allows that, so nothing stays behind if the process is
-    killed. It lies in Python's temporary folder.
+    The file is anonymous where the platform allows it, so nothing is left behind if the process is
+    killed. It is in Python's temporary folder.
     """
 
     def __init__(self, memory_limit: int) -> None:
@@ -177,11 +177,11 @@ class Store:
         return KeptChunk(type(chunk)(*fields), self, mapped)
 
     def _write(self, arrays: list[np.ndarray[Any, Any]]) -> mmap.mmap:
-        """Append arrays to the file; return its new part, to be read."""
+        """Append arrays to the file; return the new part as a read-only map."""
         n_bytes = sum(_padded(array.nbytes, _ALIGNMENT) for array in arrays)
         with self._lock:
             if self._file is None:
-                # Without a buffer: a full disk is told here, not when the file is read or closed.
+                # Unbuffered: a full disk is reported here, not when the file is read or closed.
                 self._file = tempfile.TemporaryFile(prefix="tanager-", buffering=0)  # noqa: SIM115
                 weakref.finalize(self, self._file.close)
             at = start = self.file_used
@@ -202,13 +202,13 @@ def _padded(n_bytes: int, step: int) -> int:
 
 
 def scratch_array(shape: tuple[int, ...], limit: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return zeros: in memory up to a limit in bytes, else in a temporary file without a name."""
+    """Return zeros: in memory up to a limit in bytes, otherwise in an anonymous temporary file."""
     n_bytes = 8 * int(np.prod(shape))
     if n_bytes <= limit:
         return np.zeros(shape)
     try:
         with tempfile.TemporaryFile(prefix="tanager-") as file:
-            # A full disk is told here: later it would be a signal that ends the process.
+            # A full disk is reported here: later it would be a signal that kills the process.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, n_bytes)
             else:
@@ -225,6 +225,6 @@ def scratch_array(shape: tuple[int, ...], limit: int) -> np.ndarray[Any, np.dtyp
 
 
 def release(array: np.ndarray[Any, Any]) -> None:
-    """Let the system take back the memory of a scratch array that lies in a file."""
+    """Let the system reclaim the memory of a scratch array that is in a file."""
     if isinstance(array, np.memmap) and hasattr(mmap, "MADV_DONTNEED"):
         array._mmap.madvise(mmap.MADV_DONTNEED)  # type: ignore[attr-defined]

@@ -22,7 +22,7 @@ Report = Callable[[int], None]
 class LocalEngine:
     """Runs passes on threads of this process: None is one, -1 one per core.
 
-    Each thread adds the next pieces to a state of its own; the states are merged in a fixed order.
+    Each thread adds the next pieces to its own state; the states are merged in a fixed order.
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
@@ -59,7 +59,7 @@ class LocalEngine:
             return state
 
         states = self._share(gather, pieces, progress)
-        # Nothing is repeated here, so no merge needs a fresh state to start from.
+        # Nothing is repeated here, so no merge needs to start from a fresh state.
         total = states.pop(0)
         while states:
             total = pass_.merge(total, states.pop(0))
@@ -77,7 +77,7 @@ class LocalEngine:
     ) -> list[Piece[Chunk]]:
         """Read every piece once and keep its chunks, in memory or in a temporary file."""
         self.n_passes += 1
-        # One limit for all that is kept at a time: codes, and rows packed for training.
+        # One limit for everything kept at a time: codes, and rows packed for training.
         store = Store(max(0, memory_limit - sum(other.memory_used for other in self._stores)))
         self._stores.add(store)
         kept: dict[int, list[Any]] = {}
@@ -100,13 +100,13 @@ class LocalEngine:
         items: Sequence[Item],
         progress: Progress,
     ) -> list[Result]:
-        """Let every thread gather the next items; this thread alone reports the rows done."""
+        """Let every thread gather the next items; only this thread reports the rows done."""
         n_threads = min(self.n_jobs, len(items))
         if n_threads <= 1:
             return [gather(items, progress.advance)]
         iterator, lock = iter(items), threading.Lock()
         stop = threading.Event()
-        done: SimpleQueue[int | None] = SimpleQueue()  # rows of a chunk, None: a thread ended
+        done: SimpleQueue[int | None] = SimpleQueue()  # rows of a chunk, or None when a thread ends
 
         def take() -> Iterable[Item]:
             while not stop.is_set():
@@ -147,7 +147,7 @@ class LocalEngine:
         progress: Progress,
         stage: str,
     ) -> list[Result]:
-        """Apply a function to independent items on the threads."""
+        """Apply a function to independent items, on the threads."""
         work = list(items)
         progress.start(stage, len(work), unit="features")
         results: list[Result] = []

@@ -1,4 +1,4 @@
-"""The contract between statistics that add up and the engines that run them."""
+"""The contract between additive statistics and the engines that gather them."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Pieces(Protocol[Chunk_co]):
 class Pass(Protocol[Chunk_contra, State, Result_co]):
     """A statistic of all rows that can be gathered chunk by chunk.
 
-    `merge` is associative and commutative, exactly, so that the result depends neither on the
+    `merge` is exactly associative and commutative, so the result depends neither on the
     chunking nor on the engine. Passes and states are picklable. An engine that may have to repeat
-    a merge starts it from a fresh `zero`, so that nothing counts twice.
+    a merge starts it from a fresh `zero`, so that nothing is counted twice.
     """
 
     def zero(self) -> State:
@@ -54,7 +54,7 @@ class Pass(Protocol[Chunk_contra, State, Result_co]):
         """Add the rows of a chunk; `state` may be changed in place."""
 
     def merge(self, a: State, b: State) -> State:
-        """Return the statistic of the rows of both; `a` may be changed in place, `b` not."""
+        """Return the statistic of the rows of both; `a` may be changed in place, `b` may not."""
 
     def finish(self, state: State) -> Result_co:
         """Turn the statistic of all rows into the result."""
@@ -71,16 +71,16 @@ class Passes:
         return tuple(one.zero() for one in self.passes)
 
     def update(self, state: tuple[Any, ...], chunk: Any) -> tuple[Any, ...]:
-        """Add the chunk to each."""
+        """Add the chunk to each statistic."""
         return tuple(one.update(part, chunk) for one, part in zip(self.passes, state, strict=True))
 
     def merge(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Merge each."""
+        """Merge each statistic."""
         parts = zip(self.passes, a, b, strict=True)
         return tuple(one.merge(mine, theirs) for one, mine, theirs in parts)
 
     def finish(self, state: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Finish each."""
+        """Finish each statistic."""
         return tuple(one.finish(part) for one, part in zip(self.passes, state, strict=True))
 
 
@@ -103,7 +103,7 @@ class Engine(Protocol):
         progress: Progress,
         stage: str,
     ) -> list[Result]:
-        """Apply a function to independent items; results in the items' order."""
+        """Apply a function to independent items; results are in the order of the items."""
 
     def keep(
         self,
@@ -115,7 +115,7 @@ class Engine(Protocol):
     ) -> Sequence[Piece[Chunk]]:
         """Read every piece once and keep its chunks; return their addresses, in order.
 
-        A chunk is a NamedTuple with `n_rows`. What exceeds `memory_limit` bytes per machine goes to
+        A chunk is a NamedTuple with `n_rows`. Anything over `memory_limit` bytes per machine is on
         disk.
         """
 

@@ -1,4 +1,4 @@
-"""Gradient training of tables: mini-batch Adam under any loss of the log-joint."""
+"""Gradient training of tables: mini-batch Adam with any loss of the log-joint."""
 
 from tanager.training.options import Training
 

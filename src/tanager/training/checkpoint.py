@@ -1,4 +1,4 @@
-"""Checkpoints of a long training: a killed run continues to the same result."""
+"""Checkpoints of a long training run: a killed run continues to the same result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Checkpoint(NamedTuple):
     def of(
         cls, folder: Path, settings: dict[str, object], *arrays: NDArray[Any] | None
     ) -> Checkpoint:
-        """Return the checkpoint of a run, by a digest of its settings and data."""
+        """Return the checkpoint of a run, identified by a digest of its settings and data."""
         digest = hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode())
         for array in arrays:
             if array is not None:
@@ -35,13 +35,13 @@ class Checkpoint(NamedTuple):
         return cls(folder / f"training-{digest.hexdigest()[:16]}.npz")
 
     def save(self, arrays: dict[str, NDArray[Any]]) -> None:
-        """Write all arrays; a reader sees the old file or the new one, never half of it."""
+        """Write all arrays; a reader sees either the old file or the new one, never part of it."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(self.path) as part, part.open("wb") as file:
             np.savez(file, **arrays)  # type: ignore[arg-type]
 
     def load(self) -> dict[str, NDArray[Any]] | None:
-        """Read all arrays; None where there is no file yet."""
+        """Read all arrays; None if there is no file yet."""
         if not destination(self.path).exists():
             return None
         try:

@@ -1,4 +1,4 @@
-"""One fit by gradient: validation split, random search over losses, training."""
+"""One gradient-based fit: validation split, random search over losses, training."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tanager.training.optimiser import (
     train,
 )
 
-# The paper's two, for 500 epochs, and a larger one: shorter runs want it.
+# The paper's two rates, for 500 epochs, and a larger one for shorter runs.
 SEARCH_RATES = (3e-3, 3e-2, 1e-1)
 SEARCH_DROPOUTS = (0.0, 0.2, 0.4, 0.6)
 
 
-# Makes the initial model from the training rows and a random stream.
+# Creates the initial model from the training rows and a random stream.
 Start = Callable[[TrainingRows, np.random.Generator], Model]
 
 
@@ -39,14 +39,14 @@ Start = Callable[[TrainingRows, np.random.Generator], Model]
 def fit(
     task: Task, rows: TrainingRows, start: Start, context: FitContext
 ) -> tuple[Run, dict[str, Any]]:
-    """Train as the task says; returns the run and what is worth knowing about it."""
+    """Train as specified by the task; return the run and its diagnostics."""
     training = task.training
     if training.tune and not isinstance(task.loss, HybridMargin):
         raise ConfigurationError(
             f"tune={training.tune} searches lambda_, gamma and eta of the hybrid loss, "
             f"but loss={task.loss!r}. Hint: loss='hybrid', or tune=0."
         )
-    # Batches are as large where some rows are held out.
+    # Keep the batch size the same when some rows are held out.
     task = _changed(task, batch_size=training.rows_per_batch(rows.n_rows))
     part, validation, info = rows, None, dict[str, Any]()
     if training.early_stopping is not None or training.tune:
@@ -72,7 +72,7 @@ def fit(
 def _split(
     task: Task, rows: TrainingRows, context: FitContext
 ) -> tuple[TrainingRows, TrainingRows]:
-    """Return the training and the validation rows."""
+    """Return the training and validation rows."""
     n_rows = rows.n_rows
     if n_rows < 2:
         raise ConfigurationError(
@@ -87,7 +87,7 @@ def _split(
 def _search(
     task: Task, rows: TrainingRows, validation: TrainingRows, start: Start, context: FitContext
 ) -> tuple[Task, list[dict[str, float]]]:
-    """Return the task with the best of a random search (section 4.2, setting I)."""
+    """Return the task with the best configuration of a random search (section 4.2, setting I)."""
     table: list[dict[str, float]] = []
     judge = validation if task.training.early_stopping is not None else None
     for number in range(task.training.tune):
@@ -116,7 +116,7 @@ def _draw(rng: np.random.Generator) -> dict[str, float]:
 
 
 def _with(task: Task, drawn: dict[str, float]) -> Task:
-    """Return the task with what was drawn."""
+    """Return the task with the drawn configuration."""
     loss = HybridMargin(drawn["lambda_"], drawn["gamma"], drawn["eta"])
     changed = _changed(task, learning_rate=drawn["learning_rate"], dropout=drawn["dropout"])
     return replace(changed, loss=loss)

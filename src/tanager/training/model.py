@@ -1,4 +1,4 @@
-"""Where every table of a training stands, its rows, and its parameters."""
+"""The layout of a training run's tables, its rows, and its parameters."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from tanager.errors import MemoryBoundError
 from tanager.numerics import Floats, Ints, log_softmax
 
 MAX_TRAINED_CELLS = 1 << 27  # 1 GiB of log-probabilities, three times that with Adam's moments
-INITIAL_RANGE = 0.1  # tables start as U(-0.1, 0.1) logits
+INITIAL_RANGE = 0.1  # initial logits are U(-0.1, 0.1)
 NO_PARENT = -1
 
 
 class Composed(NamedTuple):
-    """The joint values of several columns, as recipes: all of them would dwarf the rows."""
+    """Recipes for the joint values of several columns; storing them would dwarf the rows."""
 
-    members: Ints  # (n_composed, n_members); columns that are joined; -1 where a recipe has fewer
-    arities: Ints  # (n_composed, n_members); their numbers of values, 1 where a recipe has fewer
+    members: Ints  # (n_composed, n_members); columns to join, padded with -1
+    arities: Ints  # (n_composed, n_members); their numbers of values, padded with 1
 
     @classmethod
     def build(cls, cliques: Sequence[tuple[int, ...]], arities: Ints) -> Composed:
-        """Lay out recipes for the joint values of features with the given arities."""
+        """Create recipes for the joint values of features with the given arities."""
         width = max((len(clique) for clique in cliques), default=1)
         members = np.full((len(cliques), width), -1, np.int64)
         sizes = np.ones((len(cliques), width), np.int64)
@@ -45,7 +45,7 @@ class Composed(NamedTuple):
         unknown = np.zeros(number.shape, np.bool_)
         for place in range(members.shape[1]):
             there = members[:, place] >= 0
-            values = columns[members[:, place]] * there[:, None]  # column -1 stands in, as zero
+            values = columns[members[:, place]] * there[:, None]  # padding (-1) counts as zero
             number *= arities[:, place, None]
             number += values
             unknown |= values >= arities[:, place, None]
@@ -55,14 +55,14 @@ class Composed(NamedTuple):
 
 
 class Slots(NamedTuple):
-    """Where every table stands; see the drawing in src/native/training.c."""
+    """The position of every table; see the drawing in src/native/training.c."""
 
-    # (n_features, n_slots); the column of contexts that each slot reads, -1 for the class alone
+    # (n_features, n_slots); the context column each slot uses, -1 for the class alone
     column: Ints
     n_contexts: Ints  # (n_features, n_slots)
-    block: Ints  # (n_features, n_slots); number of the table's first context among all tables
-    cell: Ints  # (n_features, n_slots); where the table starts in the array of all cells
-    # (n_features, n_slots); number of the table, and where it starts among one block a table
+    block: Ints  # (n_features, n_slots); index of the table's first context among all tables
+    cell: Ints  # (n_features, n_slots); offset of the table in the array of all cells
+    # (n_features, n_slots); index of the table, and its offset with one block per table
     table: Ints
     shared: Ints
     arity: Ints  # (n_features,)
@@ -79,7 +79,7 @@ class Slots(NamedTuple):
         names: Sequence[str] | None = None,
     ) -> Slots:
         """Lay out the tables of each feature's slots end to end; names are for errors."""
-        # Python's integers: the sizes of deep families may overflow 64 bits.
+        # Python integers: the sizes of deep families may overflow 64 bits.
         each = [
             sum(slots) * int(arity) * n_classes
             for slots, arity in zip(n_contexts, arities, strict=True)
@@ -119,7 +119,7 @@ class Slots(NamedTuple):
         n_classes: int,
         names: Sequence[str],
     ) -> tuple[Slots, Composed | None]:
-        """Lay out one table for each of a feature's families, and the columns these read."""
+        """Lay out one table for each of a feature's families, and the columns they use."""
         n, several = len(parents), sorted({p for slots in parents for p in slots if len(p) > 1})
         column: dict[tuple[int, ...], int] = {(): NO_PARENT}
         column |= {(j,): j for j in range(n)}
@@ -134,7 +134,7 @@ class Slots(NamedTuple):
         return slots, Composed.build(several, arities) if several else None
 
     def workspace(self, n_classes: int) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return what a step on any table needs besides: zeros before and after it."""
+        """Return scratch space for a step on any table: zero before and after it."""
         contexts = self.n_contexts.max(axis=1, initial=1)
         size = int((contexts * self.arity).max(initial=1)) * n_classes
         return np.zeros(size), np.zeros(int(contexts.max(initial=1)), np.bool_)
@@ -146,24 +146,24 @@ class Slots(NamedTuple):
 
 
 def _starts(sizes: Ints) -> Ints:
-    """Return where each piece starts if all stand end to end in row order."""
+    """Return where each piece starts if all are laid out end to end in row order."""
     flat = sizes.ravel()
     starts: Ints = (np.cumsum(flat) - flat).reshape(sizes.shape)
     return starts
 
 
 class TrainingRows(NamedTuple):
-    """Rows for training, row by row, so that a shuffled batch is a few cache lines a row."""
+    """Rows for training, in row-major order, so a shuffled batch is a few cache lines per row."""
 
-    codes: NDArray[np.integer]  # (n_rows, n_features); at or past the feature's arity: unknown
+    codes: NDArray[np.integer]  # (n_rows, n_features); values >= the feature's arity are unknown
     labels: Ints
     weights: Floats | None
-    # further columns that slots read, numbered after the features
+    # additional columns used by slots, numbered after the features
     composed: Composed | None = None
 
     @classmethod
     def of(cls, chunk: Chunk, features: Sequence[int], composed: Composed | None) -> TrainingRows:
-        """Return rows of some features."""
+        """Return the rows, restricted to some features."""
         codes: NDArray[np.integer] = np.ascontiguousarray(chunk.codes[list(features)].T)
         return cls(codes, chunk.labels.astype(np.int64), chunk.weights, composed)
 
@@ -178,7 +178,7 @@ class TrainingRows(NamedTuple):
         return TrainingRows(self.codes[rows], self.labels[rows], weights, self.composed)
 
     def columns(self, wanted: Ints | None = None) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return contexts and children by column, of the composed ones those `wanted`."""
+        """Return contexts and children by column, with only the `wanted` composed ones."""
         children = np.ascontiguousarray(self.codes.T, np.int32)
         if self.composed is None:
             return children, children
@@ -204,8 +204,8 @@ class Model:
     theta: Floats  # (n_cells,); log-probabilities of all tables and Adam's moments of their logits
     theta_first: Floats
     theta_second: Floats
-    theta_steps: Ints  # how many steps each context's block has taken
-    # Adam's moments of the steps that all contexts of a table share; empty where they share none
+    theta_steps: Ints  # number of steps taken by each context's block
+    # Adam's moments of the steps shared by all contexts of a table; empty if none are shared
     shared_first: Floats
     shared_second: Floats
     shared_steps: Ints
@@ -215,7 +215,7 @@ class Model:
     phi: Floats  # (n_features, n_slots); logits of the distribution over parents and their moments
     phi_first: Floats
     phi_second: Floats
-    n_steps: Ints  # batches so far
+    n_steps: Ints  # number of batches so far
 
     @classmethod
     def start(cls, slots: Slots, n_classes: int, rng: np.random.Generator) -> Model:
@@ -233,7 +233,7 @@ class Model:
 
     @classmethod
     def at(cls, theta: Floats, n_blocks: int, prior: Floats, phi: Floats) -> Model:
-        """Return a model with given parameters and Adam at rest."""
+        """Return a model with the given parameters and a fresh Adam state."""
         zeros = np.zeros_like
         steps = np.zeros(n_blocks, np.int64)
         return cls(
@@ -246,19 +246,19 @@ class Model:
 
     @property
     def tables(self) -> tuple[Floats, Floats, Floats, Ints, Floats, Floats, Ints]:
-        """The arrays that a step on the tables changes, as the kernel takes them."""
+        """The arrays changed by a step on the tables, in the kernel's order."""
         own = (self.theta, self.theta_first, self.theta_second, self.theta_steps)
         return (*own, self.shared_first, self.shared_second, self.shared_steps)
 
     def share(self, slots: Slots) -> Model:
-        """Return the model, with moments for steps that a table's contexts share."""
+        """Return the model with moments for steps shared by a table's contexts."""
         sizes = slots.used().sum(axis=1) * slots.arity * self.prior.shape[0]
         self.shared_first, self.shared_second = np.zeros((2, int(sizes.sum())))
         self.shared_steps = np.zeros(int(slots.n_slots.sum()), np.int64)
         return self
 
     def normalise(self, slots: Slots) -> None:
-        """Bring tables and prior back to log-probabilities, in place."""
+        """Renormalise tables and prior to log-probabilities, in place."""
         for i, slot in zip(*np.nonzero(slots.used()), strict=True):
             table = self.table(slots, int(i), int(slot))
             table[:] = log_softmax(table, axis=1)
@@ -281,9 +281,9 @@ class Model:
 
 @dataclass(frozen=True)
 class JointTables:
-    """Tables that were learned together with a structure."""
+    """Tables learned together with a structure."""
 
-    parent_indices: tuple[tuple[int, ...], ...]  # the structure's parents that the tables belong to
+    parent_indices: tuple[tuple[int, ...], ...]  # the parents in the structure of these tables
     log_prior: Floats  # (n_classes,)
     log_prob: tuple[Floats, ...]  # (*parent_arities, arity, n_classes); one per feature
 

@@ -19,7 +19,7 @@ from tanager.training.model import Model, Slots, TrainingRows, log_joint
 from tanager.training.options import Training
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # as in src/native/training.c
-START, EPOCHS, SPLIT, SEARCH = range(4)  # random streams of a fit, by what they are for
+START, EPOCHS, SPLIT, SEARCH = range(4)  # keys of a fit's random streams
 _SHOWN = ("loss", "accuracy", "validation_error")
 
 
@@ -36,26 +36,26 @@ def adam_step(
 
 
 class Sampler(Protocol):
-    """Turns scores of the slots into the best structure under them: a draw, with Gumbel noise.
+    """Turns slot scores into the best structure under them; with Gumbel noise, into a draw.
 
-    Backwards, the choice stands for the marginals of the Gibbs distribution at temperature tau, of
-    which it is the limit at tau = 0.
+    In the backward pass, the choice is replaced by the marginals of the Gibbs distribution at
+    temperature tau, whose limit at tau = 0 is the choice.
     """
 
     def __call__(self, scores: Floats) -> Ints:
         """Return the chosen slot of every feature, from scores (n_features, n_slots)."""
 
     def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
-        """Return the derivative by the scores, from that by the one-hot choice."""
+        """Return the gradient by the scores, given that by the one-hot choice."""
 
 
 @dataclass(frozen=True)
 class ParentSearch:
-    """How the distribution over parents is trained beside the tables."""
+    """How the distribution over parents is trained alongside the tables."""
 
     sampler: Sampler  # draws structures
-    learning_rate: float = 1e-2  # of the logits over parents, in every epoch
-    # in the first and the last epoch: epoch e of E has tau_0 (tau_1 / tau_0)^(e / (E - 1))
+    learning_rate: float = 1e-2  # for the logits over parents, in every epoch
+    # in the first and last epoch: epoch e of E has tau_0 (tau_1 / tau_0)^(e / (E - 1))
     temperature: tuple[float, float] = (10.0, 0.1)
 
     def __post_init__(self) -> None:
@@ -76,18 +76,18 @@ class ParentSearch:
 
 @dataclass(frozen=True)
 class Task:
-    """What is trained, and how."""
+    """What to train, and how."""
 
     slots: Slots
     loss: Loss
     training: Training
-    # how to learn the structure; None trains the tables of slot 0 alone
+    # how to learn the structure; None trains only the tables of slot 0
     parents: ParentSearch | None = None
-    key: tuple[int, ...] = ()  # names the random streams
-    stage: str = "gradient training"  # what progress calls it
+    key: tuple[int, ...] = ()  # key of the random streams
+    stage: str = "gradient training"  # its name in progress reports
 
     def random(self, context: FitContext, epoch: int) -> np.random.Generator:
-        """Return the random stream of an epoch: a resumed run draws as the uninterrupted one."""
+        """Return the random stream of an epoch: a resumed run draws the same numbers."""
         return context.generator(*self.key, EPOCHS, epoch)
 
     def checkpoint(
@@ -97,7 +97,7 @@ class Task:
         context: FitContext,
         validation: TrainingRows | None,
     ) -> Checkpoint | None:
-        """Return the file of a run that starts from a model; None where none is wanted."""
+        """Return the file for a run that starts from a model; None if checkpoints are off."""
         if context.checkpoint is None:
             return None
         search = self.parents
@@ -116,7 +116,7 @@ class Task:
 
 
 def loss_name(loss: Loss) -> str:
-    """Return what identifies a loss from one process to the next."""
+    """Return a name that identifies a loss across processes."""
     if isinstance(loss, RowLoss):
         return repr(loss)
     kind = loss if hasattr(loss, "__qualname__") else type(loss)
@@ -125,20 +125,20 @@ def loss_name(loss: Loss) -> str:
 
 @dataclass
 class Run:
-    """Where a training stands."""
+    """The state of a training run."""
 
     model: Model
     epoch: int = 0
-    # per epoch: loss, accuracy (both of the batches as they were trained on), temperature, entropy
-    # (mean, nats), learning_rate, and where there are validation rows validation_error and
+    # per epoch: loss, accuracy (both on the batches as they were trained on), temperature, entropy
+    # (mean, nats), learning_rate and, if there are validation rows, validation_error and
     # validation_log_loss
     trace: dict[str, list[float]] = field(default_factory=dict)
-    # the model of the best epoch on the validation rows; without those, the average of the last
-    # epochs, once training is over
+    # the model of the best epoch on the validation rows; without any, the average of the last
+    # epochs once training is finished
     best: Model | None = None
     best_epoch: int = -1
     stopped: bool = False
-    # log-tables and log-prior summed over the `n_summed` epochs so far whose average is to be
+    # log-tables and log-prior summed over the `n_summed` epochs so far whose average will be
     # returned
     theta_sum: Floats = field(default_factory=lambda: np.zeros(0))
     prior_sum: Floats = field(default_factory=lambda: np.zeros(0))
@@ -150,7 +150,7 @@ class Run:
         return self.model if self.best is None else self.best
 
     def add(self) -> None:
-        """Add the model as it stands to the average."""
+        """Add the current model to the average."""
         if self.n_summed == 0:
             self.theta_sum, self.prior_sum = self.model.theta.copy(), self.model.prior.copy()
         else:
@@ -159,7 +159,7 @@ class Run:
         self.n_summed += 1
 
     def averaged(self, slots: Slots) -> Model:
-        """Return a copy of the model, with the averaged tables if averaging has begun."""
+        """Return a copy of the model, with the averaged tables if averaging has started."""
         model = self.model.copy()
         if self.n_summed:
             model.theta[:] = self.theta_sum / self.n_summed
@@ -175,9 +175,9 @@ def train(
     context: FitContext,
     validation: TrainingRows | None = None,
 ) -> Run:
-    """Train a model in place, from its checkpoint if there is one; see `Run.result`.
+    """Train a model in place, resuming from its checkpoint if there is one; see `Run.result`.
 
-    `validation` rows choose the epoch to return; without, the last is returned.
+    `validation` rows choose the epoch to return; without any, the last is returned.
     """
     run, slots, training, progress = Run(model), task.slots, task.training, context.progress
     checkpoint = task.checkpoint(rows, model, context, validation)
@@ -216,7 +216,7 @@ def most_probable(model: Model, slots: Slots, parents: ParentSearch | None) -> I
 
 
 def scores(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> tuple[float, float]:
-    """Return error rate and mean log-loss of the most probable class on some rows."""
+    """Return the error rate of the most probable class and the mean log-loss on some rows."""
     joint = log_joint(model, slots, rows, chosen)
     weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     wrong = joint.argmax(axis=1) != rows.labels
@@ -225,7 +225,7 @@ def scores(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> tupl
 
 
 def _validate(run: Run, task: Task, rows: TrainingRows) -> dict[str, float]:
-    """Score the epoch just done, keep it if it is the best, stop if patience ran out."""
+    """Score the finished epoch, keep it if it's the best, stop if patience has run out."""
     model = run.averaged(task.slots)
     chosen = most_probable(model, task.slots, task.parents)
     error, log_loss = scores(model, task.slots, rows, chosen)
@@ -238,7 +238,7 @@ def _validate(run: Run, task: Task, rows: TrainingRows) -> dict[str, float]:
 
 
 class _Trainer:
-    """One training's arrays, so that a batch allocates little."""
+    """One training run's arrays, so that a batch allocates little."""
 
     def __init__(self, task: Task, rows: TrainingRows, model: Model) -> None:
         self.task, self.rows, self.slots, self.model = task, rows, task.slots, model
@@ -249,7 +249,7 @@ class _Trainer:
         self.chosen = np.zeros(slots.arity.shape[0], np.int64)
 
     def epoch(self, number: int, rng: np.random.Generator) -> dict[str, float]:
-        """Train on every row once, in random order; returns the epoch's facts."""
+        """Train on every row once, in random order; return the epoch's metrics."""
         training, parents = self.task.training, self.task.parents
         n_batches = -(-self.rows.n_rows // training.rows_per_batch(self.rows.n_rows))
         loss = hits = 0.0
@@ -273,7 +273,7 @@ class _Trainer:
     def _batch(
         self, batch: Ints, rate: float, tau: float, rng: np.random.Generator
     ) -> tuple[float, int]:
-        """Take one step; returns the mean loss and the number of rows classified rightly."""
+        """Take one step; return the mean loss and the number of correctly classified rows."""
         model, slots = self.model, self.slots
         parents, noisy = self.task.parents, np.zeros(0)
         if parents is not None:
@@ -300,7 +300,7 @@ class _Trainer:
     def _leave_out(
         self, children: NDArray[np.int32], rng: np.random.Generator
     ) -> NDArray[np.int32]:
-        """Return children (n_features, n_rows) with dropout; as parents their values stay known."""
+        """Return children (n_features, n_rows) with dropout; as parents they stay known."""
         kept = rng.random(children.shape) >= self.task.training.dropout
         unknown = self.slots.arity[:, None].astype(children.dtype)
         return np.where(kept, children, unknown)
@@ -327,7 +327,7 @@ class _Trainer:
         noisy: Floats,
         tau: float,
     ) -> None:
-        """Step the logits over parents, straight through the sampler."""
+        """Update the logits over parents, straight through the sampler."""
         model, slots = self.model, self.slots
         by_choice = np.zeros_like(model.phi)
         layout = (slots.column, slots.n_contexts, slots.cell, slots.arity, slots.n_slots)
@@ -346,7 +346,7 @@ class _Trainer:
 
 
 def entropy(phi: Floats, used: NDArray[np.bool_]) -> float:
-    """Return the mean entropy, in nats, of the features that have a choice."""
+    """Return the mean entropy, in nats, over the features that have a choice."""
     log_prob = _log_softmax(phi, used)
     each = -(np.exp(log_prob) * np.where(used, log_prob, 0.0)).sum(axis=1)
     choice = used.sum(axis=1) > 1

@@ -1,4 +1,4 @@
-"""How gradient training goes: length, speed, held-out rows."""
+"""Options of gradient training: length, speed, held-out rows."""
 
 from __future__ import annotations
 
@@ -10,46 +10,46 @@ from tanager.estimator import Estimator
 
 @dataclass(eq=False, repr=False)
 class Training(Estimator):
-    r"""How tables are trained by gradient, for `Hybrid` and `Differentiable` alike.
+    r"""How tables are trained by gradient descent, in both `Hybrid` and `Differentiable`.
 
     Parameters
     ----------
     epochs : int, default=100
-        How often training sees every row.
+        Number of passes over the training rows.
     batch_size : int or None, default=None
-        Rows of a step; None is a tenth of the rows, but 10 at least and 100 at
-        most.
+        Rows per step; None uses a tenth of the rows, at least 10 and at most
+        100.
     learning_rate : float, default=0.03
-        Of the tables, in the first epoch.
+        For the tables, in the first epoch.
     decay : float, default=0.001
-        Factor by which `learning_rate` falls, geometrically, over the run.
+        Factor by which `learning_rate` decays, geometrically, over the run.
     share : bool, default=False
         Move all contexts of a table together by a second Adam step, along the
-        sum of their gradients, besides each context's own. Rare contexts then
-        follow their table, which is a back-off; choose it where tables have
-        many contexts for the rows there are.
+        sum of their gradients, in addition to each context's own. Rare contexts then
+        follow their table, as with back-off; choose it if tables have
+        many contexts for the number of rows.
     dense : bool, default=False
-        Adam on all tables in every batch, with one step count: what was not in
-        the batch goes on by its momentum, as in Roth and Pernkopf (2020). Up to
-        twice as slow, and for comparisons; not with `share`.
+        Apply Adam to all tables in every batch, with a single step count: contexts not
+        in the batch continue with their momentum, as in Roth and Pernkopf (2020). Up to
+        twice as slow, and meant for comparisons; can't be combined with `share`.
     average : float, default=0
-        Part of the training, at its end, whose tables' log-probabilities are
-        averaged, epoch by epoch, and returned; 0 returns the last. Choose 0.5
-        together with ``decay=0.1`` for a short training.
+        Final share of the training run over which the tables' log-probabilities are
+        averaged, epoch by epoch; 0 returns the last. Choose 0.5
+        together with ``decay=0.1`` for a short run.
     dropout : float, default=0.2
-        Probability with which, in a batch, a row leaves a feature's term out of
-        its log-joint, drawn anew each time. The features learn to do without
-        one another, which regularises a long training. Choose about 0.5 with
-        hundreds of pixels, 0 for a short training.
+        Probability of dropping a feature's term from a row's log-joint, drawn
+        anew for each batch. The features learn not to rely on
+        one another, which regularises a long run. Choose about 0.5 with
+        hundreds of pixels, 0 for a short run.
     early_stopping : int or None, default=None
-        Epochs without a better error on held-out rows before training stops;
-        the best epoch is returned. None trains on all rows to the end.
+        Stop after this many epochs without a lower error on held-out rows, and
+        return the best epoch. None trains on all rows to the end.
     validation_fraction : float, default=0.1
-        Of the rows, held out for `early_stopping` and `tune`.
+        Share of the rows held out for `early_stopping` and `tune`.
     tune : int, default=0
-        Random configurations of the hybrid loss (`lambda_`, `gamma`, `eta`),
+        Number of random configurations of the hybrid loss (`lambda_`, `gamma`, `eta`),
         `learning_rate` and `dropout` to try on held-out rows first, each at the
-        price of a training.
+        cost of a full training run.
 
     Notes
     -----
@@ -79,7 +79,7 @@ class Training(Estimator):
     tune: int = 0
 
     def check(self) -> None:
-        """Raise a ConfigurationError for what is not allowed."""
+        """Raise a ConfigurationError for invalid options."""
         self._allow("epochs", self.epochs >= 1, "a whole number from 1 on")
         for name in ("batch_size", "early_stopping"):
             given = getattr(self, name)
@@ -94,7 +94,7 @@ class Training(Estimator):
         self._allow("tune", self.tune >= 0, "a whole number from 0 on")
 
     def rows_per_batch(self, n_rows: int) -> int:
-        """Return the number of rows of a step."""
+        """Return the number of rows per step."""
         return min(max(n_rows // 10, 10), 100) if self.batch_size is None else self.batch_size
 
     def rate(self, epoch: int) -> float:
@@ -103,18 +103,18 @@ class Training(Estimator):
 
 
 class Trained(Estimator):
-    """A learner with an option `training`; None is `Training` with its defaults."""
+    """A learner with an option `training`; None uses `Training` with its defaults."""
 
     training: Training | None
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of the training too: ``training__epochs=50``."""
+        """Set parameters, including nested ones such as ``training__epochs=50``."""
         if any(name.startswith("training__") for name in params):
             params.setdefault("training", Training() if self.training is None else self.training)
         return super().set_params(**params)
 
     def resolve_training(self) -> Training:
-        """Return the training, after a check of its options."""
+        """Return the training options after validating them."""
         training = Training() if self.training is None else self.training
         right = isinstance(training, Training)
         self._allow("training", right, "None, or Training(...) of tanager.training")
