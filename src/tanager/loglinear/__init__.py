@@ -1,19 +1,19 @@
-"""Log-linear models: every model that is trained on rows by a batch optimiser.
+"""Log-linear models: all models trained on rows by a batch optimiser.
 
-The score of a class is a sum of one number per family: of a feature alone, or of a feature and
-its parents. The files, in the order of the data:
+The score of a class is a sum of one number per family, that is, per feature or per feature and
+its parents. The files, in the order of the data flow:
 
-- `cells`, `curves`, `steps`: families at given resolutions, laid out once, and how free numbers
-  become their scores: free, smooth along ordered values, or monotone; `forms`: free, normalised,
-  or weights on the logarithms of generative tables;
-- `joining`: families that are read in one look-up; `rows`: rows as places of cells, on any engine,
+- `cells`, `curves`, `steps`: families at given resolutions, laid out once, and how free
+  parameters become their scores: free, smooth along ordered values, or monotone; `forms`: free,
+  normalised, or weights on the logarithms of generative tables;
+- `joining`: families combined into one look-up; `rows`: rows as indices of cells, on any engine,
   with exact sums;
-- `objective`: the loss penalised by a ridge with a centre per layer, and the fit of terms;
-- `optimiser`: its minimum, with bounds and carried curvature, and the search for strengths by
-  held-out rows;
-- `offsets`: class offsets, fitted last; `residuals`: what an additive model leaves unsaid.
+- `objective`: the loss plus a ridge penalty centred per layer, and the fit of terms;
+- `optimiser`: its minimum, with bounds and warm-started curvature, and the search for strengths
+  on held-out rows;
+- `offsets`: class offsets, fitted last; `residuals`: the residuals of an additive model.
 
-Training by mini-batches (`tanager.training`) stays apart: it samples a structure for every batch,
+Mini-batch training (`tanager.training`) is separate: it samples a structure for every batch,
 so it has neither fixed cells nor a loss that could be summed exactly over all rows.
 """
 

@@ -1,21 +1,21 @@
-"""Where the scores of families stand, and how free parameters become scores.
+"""The layout of families' scores, and how free parameters become scores.
 
 ::
 
     cell 0           the class node
     features         their values
     smooth pairs     all joint values of a parent and a feature, one of them ordered
-    slanted pairs    a curve along a sum of what both members' values add, which many
-                     of their joint values share
-    other families   their joint values that rows have, the feature's minor
+    slanted pairs    a curve along a sum of one addend per member's value, shared by
+                     many of their joint values
+    other families   their joint values that occur in rows, the feature's minor
 
-in the order of the families, each followed by one cell of zero.
+in the order of the families, each followed by one cell of zeros.
 
 A row with an unknown member of a family, or with joint values of another family
-that no training row has, reads a cell of zero. Every cell is also a parameter.
-Of an ordered feature alone, of a pair along its ordered members, and along a
-slant, the scores are matrices times the parameters (see `curves`), so that neighbours have similar
-scores; elsewhere they are the parameters.
+that don't occur in training, uses a cell of zeros. Every cell is also a parameter.
+For a single ordered feature, a pair along its ordered members, and along a
+slant, the scores are matrices times the parameters (see `curves`), so that adjacent values have
+similar scores; otherwise they are the parameters.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ from tanager.numerics import Floats, Ints
 
 Number = TypeVar("Number", bound=np.generic)
 
-MOST_SMOOTH = 2  # members of a family whose scores are smooth
-MOST_CELLS = 1 << 12  # joint values of a smooth pair: all of them have cells
+MOST_SMOOTH = 2  # maximum number of members of a smooth family
+MOST_CELLS = 1 << 12  # maximum joint values of a smooth pair: all have cells
 
 
 class Terms:
-    """The cells of some families, each the columns of a feature's parents, then the feature's.
+    """The cells of some families, each given as the columns of the parents, then of the feature.
 
-    `rows` are the training rows, and those that will be asked about. Scores rise or fall along
-    the columns of `signs`, of which a family has at most two, see `can_hold`. A pair of ordered
+    `rows` are the training rows, and those to predict later. Scores rise or fall along
+    the columns in `signs`, at most two per family, see `can_hold`. A pair of ordered
     members with a slant has one curve, along it.
 
     starts: shape (n_families,); each family's first cell.
     depths: shape (n_cells,); number of parents of each cell's family; -1 for the class node.
     owners: shape (n_cells,); each cell's family; -1 for the class node.
     mass: shape (n_cells,); the weight of each cell's rows.
-    n_columns: columns of scores: one per class; a single one for two classes, the second's score
-        less the first's.
-    blank: shape (n_families,); each family's cell of zero.
-    joint: the tables that rows read.
+    n_columns: columns of scores: one per class, or for two classes a single one, the second's score
+        minus the first's.
+    blank: shape (n_families,); each family's cell of zeros.
+    joint: the tables used by rows.
     steps: the scores that rise or fall, with the bounds of the parameters.
     """
 
@@ -98,12 +98,12 @@ class Terms:
             self.joint = Joint.summed(*given)
 
     def _lay_out(self, columns: Columns) -> None:
-        """Give every family its cells."""
+        """Assign cells to every family."""
         bases = [self._basis(column) for column in range(len(columns.arities))]
         slanted = self._diagonals()
         smooth: dict[int, list[Floats]] = {}
-        # By family: the cell of each joint value, "unknown" being one more value of each member,
-        # counted from the family's start, (*(arity + 1)).
+        # By family: the cell of each joint value, with "unknown" as an extra value of each member,
+        # relative to the family's start, (*(arity + 1)).
         self._places: list[Ints] = []
         sizes: list[int] = []
         mass: list[Floats] = [np.zeros(1)]
@@ -116,7 +116,7 @@ class Terms:
             elif self._is_smooth(at, bases):
                 smooth[at] = self._aligned(at, bases)
             elif len(family) > 1:
-                # Every value of a feature alone has a cell; of more features, what rows have.
+                # A single feature has cells for all values; several features, for those in rows.
                 n_own = int(np.count_nonzero(known))
                 cells = np.where(known > 0, np.cumsum(known > 0).reshape(known.shape) - 1, -1)
             places = np.full(self._masses[at].shape, n_own)
@@ -132,11 +132,11 @@ class Terms:
         self.owners = np.append(-1, np.repeat(np.arange(len(sizes)), sizes))
         depths = [len(family) - 1 for family in self.families]
         self.depths = np.append(-1, np.repeat(depths, sizes)).astype(np.int64)
-        self._kept = smooth  # as long as these terms live, others find the same bases
+        self._kept = smooth  # kept alive, so that other terms reuse the same bases
         self._smooth = SmoothTables(list(smooth.values()), [self.starts[at] for at in smooth])
 
     def _is_smooth(self, at: int, bases: list[Floats | None]) -> bool:
-        """Whether neighbouring values of a family have similar scores."""
+        """Whether adjacent values of a family have similar scores."""
         family = self.families[at]
         if self.slants[at]:
             return False
@@ -150,9 +150,9 @@ class Terms:
         )
 
     def _diagonals(self) -> dict[int, tuple[int, Ints]]:
-        """Return how many cells each slanted pair has, and where each joint value stands in them.
+        """Return the number of cells of each slanted pair, and the cell of each joint value.
 
-        Values outside the order stand nowhere, -1.
+        Values outside the order have none, -1.
         """
         out: dict[int, tuple[int, Ints]] = {}
         for at, slant in enumerate(self.slants):
@@ -164,7 +164,7 @@ class Terms:
         return out
 
     def _basis(self, column: int) -> Floats | None:
-        """Return the basis of a column; None where its scores are free."""
+        """Return the basis of a column; None if its scores are free."""
         arity, n_ordered = int(self.columns.arities[column]), self.columns.n_ordered[column]
         if column in self._signs:
             return step_matrix(arity, n_ordered, smooth=True)
@@ -178,7 +178,7 @@ class Terms:
             if matrix is None:
                 out.append(np.eye(mass.shape[axis]))
                 continue
-            if column not in self._signs:  # the bounds of a sign are those of its own parameters
+            if column not in self._signs:  # a sign's bounds apply to the parameters as they are
                 along = mass.sum(axis=tuple(other for other in range(mass.ndim) if other != axis))
                 matrix = align(matrix, along)
             out.append(matrix)
@@ -206,7 +206,7 @@ class Terms:
         return np.asarray(self.starts[at] + _known(self._places[at]))
 
     def find(self, at: int, digits: Sequence[Ints]) -> Ints:
-        """Return the cells of joint values of a family; a digit past its arity is unknown."""
+        """Return the cells of joint values of a family; a digit past its arity means unknown."""
         return np.asarray(self.starts[at] + self._places[at][tuple(digits)])
 
     def scores(self, free: Floats) -> Floats:
@@ -217,11 +217,11 @@ class Terms:
         return out
 
     def expand(self, free: Floats) -> Floats:
-        """Return the scores that rows read, (n_table_cells, n_columns), of parameters."""
+        """Return the scores used by rows, (n_table_cells, n_columns), from parameters."""
         return self.joint.expand(self.scores(free))
 
     def pull(self, slopes: Floats) -> Floats:
-        """Turn derivatives by what rows read into those by parameters; the transpose of `expand`.
+        """Turn derivatives by the rows' scores into those by parameters; the transpose of `expand`.
 
         `slopes` may be changed.
         """
@@ -233,14 +233,14 @@ class Terms:
 
     @cached_property
     def parameter_mass(self) -> Floats:
-        """The weight of the rows that each parameter speaks for, shape (n_cells,)."""
+        """The weight of the rows behind each parameter, shape (n_cells,)."""
         out = self.mass.copy()
         for block in self._blocks:
             block.pull_mass(out)
         return out
 
     def carry(self, free: Floats, other: Terms) -> Floats:
-        """Return parameters of other terms of the same rows as parameters of these; zero if new."""
+        """Convert parameters of other terms of the same rows to these terms; zero if new."""
         out = np.zeros((self.n_cells, self.n_columns))
         out[0] = free[0]
         theirs = {key: at for at, key in enumerate(zip(other.families, other.slants, strict=True))}
@@ -251,7 +251,7 @@ class Terms:
         return out
 
     def family_scores(self, scores: Floats) -> list[Floats]:
-        """Return each family's scores with one per class, (*arities, n_classes)."""
+        """Return each family's scores, one per class, (*arities, n_classes)."""
         out: list[Floats] = []
         for at, shape in enumerate(self._shapes):
             cells = by_class(scores[self.cells(at).ravel()])
@@ -260,7 +260,7 @@ class Terms:
 
 
 def by_class(scores: Floats) -> Floats:
-    """Return scores with one column per class, from one that tells two classes apart."""
+    """Return scores with one column per class, from a single column for two classes."""
     if scores.shape[1] > 1:
         return scores
     return np.concatenate([-0.5 * scores, 0.5 * scores], axis=1)

@@ -1,15 +1,15 @@
-r"""How the scores of a feature's values depend on each other.
+r"""How the scores of a feature's values depend on one another.
 
-The scores of a category are free. Those of k ordered values are a sum of
+The scores of a categorical feature are free. Those of k ordered values are a sum of
 cosines of the value's rank,
 
 .. math:: s_b = \sum_j z_j \sigma_j \sqrt{2} \cos(\pi j (b + \tfrac12) / k)
 
-with independent z of variance one and :math:`\sigma_j^2` falling as
+with independent z of variance one and :math:`\sigma_j^2` decreasing as
 :math:`1 / (1 + \tau (2 k \sin(\pi j / 2 k))^2)`: the eigenvectors of a ridge on
-the scores and on the differences of neighbours. In this basis the prior is a
-plain ridge, and the fit well conditioned. The mean variance of the scores is
-one, as that of free scores.
+the scores and on the differences of adjacent ones. In this basis the prior is a
+plain ridge, and the fit is well conditioned. The mean variance of the scores is
+one, like that of free scores.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ import numpy as np
 from tanager import native
 from tanager.numerics import Floats, Ints
 
-SMOOTHNESS = 0.3  # tau: of differences, against that of the scores themselves
-LEAST_ORDERED = 3  # two values have one difference: there is nothing to be smooth over
-EVEN = 1.5  # the heaviest value, in mean weights, up to which the cosines are as good as aligned
-MOST_ORDERED = 256  # past it the matrices would cost more than smoothness brings: free scores
+SMOOTHNESS = 0.3  # tau: weight of differences relative to the scores themselves
+LEAST_ORDERED = 3  # two values have a single difference, nothing to smooth
+EVEN = 1.5  # largest weight of a value, in mean weights, that needs no alignment
+MOST_ORDERED = 256  # beyond that, matrices cost more than smoothing gains: free scores
 
-DIGITS = 9  # that tell sums apart: the same numbers in other units have the same ties
-TRACE = 1e-9  # of a row: so that a value without rows has a place
+DIGITS = 9  # significant digits of sums, so that ties don't depend on units
+TRACE = 1e-9  # weight that gives a value without rows a bin
 
-# Bases that are in use, by what they are of: members of all depths have the same curves.
+# Bases in use, by content: members of all depths have the same curves.
 _ALIGNED: WeakValueDictionary[bytes, Floats] = WeakValueDictionary()
 
 
 @lru_cache(maxsize=256)
 def basis(arity: int, n_ordered: int) -> Floats | None:
-    """Return the scores of unit parameters, shape (arity, arity); None for free scores.
+    """Return the scores for unit parameters, shape (arity, arity); None for free scores.
 
-    The first `n_ordered` of the values stand in order; "missing" does not.
+    The first `n_ordered` of the values are ordered; "missing" isn't.
 
     >>> basis(4, 0) is None
     True
@@ -58,7 +58,7 @@ def basis(arity: int, n_ordered: int) -> Floats | None:
 
 @lru_cache(maxsize=256)
 def curve_basis(n_ordered: int) -> Floats:
-    """Return the cosines of values that all stand in order, shape (n_ordered, n_ordered)."""
+    """Return the cosines of values that are all ordered, shape (n_ordered, n_ordered)."""
     j = b = np.arange(n_ordered)
     waves = np.cos(np.pi * j * (b[:, None] + 0.5) / n_ordered) * np.where(j == 0, 1, np.sqrt(2.0))
     variance = basis_variances(n_ordered)
@@ -68,18 +68,18 @@ def curve_basis(n_ordered: int) -> Floats:
 
 
 def basis_variances(n_ordered: int) -> Floats:
-    """Return about how much each cosine varies, the constant first, shape (n_ordered,)."""
+    """Return the approximate variance of each cosine, the constant first, shape (n_ordered,)."""
     rough = (2 * n_ordered * np.sin(np.pi * np.arange(n_ordered) / (2 * n_ordered))) ** 2
     variances: Floats = 1.0 / (1.0 + SMOOTHNESS * rough)
     return variances
 
 
 def align(matrix: Floats, mass: Floats) -> Floats:
-    """Turn a basis, (arity, arity), so that its parameters do not interact.
+    """Rotate a basis, (arity, arity), so that its parameters do not interact.
 
-    A rotation of the parameters leaves their prior as it is. Of all rotations this one makes
-    the second derivatives of a loss that is even over the rows diagonal: with heavy values
-    beside light ones, a fit takes a fifth of the passes. `mass` is the weight of each value.
+    A rotation of the parameters leaves their prior unchanged. This one makes the Hessian of
+    a loss that is uniform over the rows diagonal: if some values are much more frequent
+    than others, a fit takes a fifth of the passes. `mass` is the weight of each value.
 
     >>> mass = np.array([90.0, 5.0, 4.0, 1.0])
     >>> turned = align(basis(4, 4), mass)
@@ -100,7 +100,7 @@ def align(matrix: Floats, mass: Floats) -> Floats:
 
 
 class Slant(NamedTuple):
-    """A direction: what each ordered value of either member of a pair adds to a sum."""
+    """A direction: the addend of each ordered value of either member of a pair."""
 
     first: tuple[float, ...]
     second: tuple[float, ...]
@@ -108,8 +108,8 @@ class Slant(NamedTuple):
     def bins(self, mass: Floats) -> Ints:
         """Return the bin of each joint value, shape (n_first, n_second), from low sums to high.
 
-        Of equal `mass`, the weight of each joint value, and about as many as both members have
-        values; equal sums share one.
+        The bins have equal `mass`, the weight of each joint value, and there are about as many as
+        both members have values; equal sums share one.
         """
         order, bins = self.in_order(mass)
         out = np.empty_like(bins)
@@ -129,7 +129,7 @@ class Slant(NamedTuple):
 
     @property
     def n_bins(self) -> int:
-        """Number of bins, some of them empty."""
+        """Number of bins, some of which may be empty."""
         return len(self.first) + len(self.second) - 1
 
 
@@ -140,7 +140,7 @@ class SmoothTables:
     """
 
     def __init__(self, bases: Sequence[Sequence[Floats]], starts: Sequence[int]) -> None:
-        alone = np.ones((1, 1))  # of the second side of a family of one column
+        alone = np.ones((1, 1))  # second basis of a family with one column
         pairs = [(*family, alone)[:2] for family in bases]
         known = {id(matrix): matrix for pair in pairs for matrix in pair}  # families share them
         offsets = dict(zip(known, np.cumsum([0, *(m.size for m in known.values())]), strict=False))

@@ -51,30 +51,30 @@ class Form(Protocol):
     """A parameterisation over one or more sets of generative tables."""
 
     n_free: int
-    generative: Floats  # (n_free,): where the scores are the generative tables'
+    generative: Floats  # (n_free,): parameters whose scores are the generative tables'
 
     def expand(self, free: Floats) -> Floats:
         """Return the scores, shape (n_tables, n_cells, n_classes)."""
 
     def push(self, free: Floats, step: Floats) -> Floats:
-        """Return how the scores move with a small step of the free parameters."""
+        """Return the change of the scores for a small step of the free parameters."""
 
     def pull(self, free: Floats, slopes: Floats) -> Floats:
         """Turn derivatives by the scores into derivatives by the free parameters."""
 
     def pull_squares(self, curvature: Floats) -> Floats:
-        """Turn second derivatives by each score into about those by each free parameter."""
+        """Turn second derivatives by each score into approximate ones by each free parameter."""
 
 
 class SmoothBlock(NamedTuple):
-    """Rows of parameters, (n_rows, n_classes), as an array of values that stand in an order."""
+    """Rows of parameters, (n_rows, n_classes), as an array of ordered values."""
 
     rows: slice
     shape: tuple[int, ...]
-    n_ordered: tuple[int, ...]  # along each axis, the number of values in order
+    n_ordered: tuple[int, ...]  # number of ordered values along each axis
 
     def turn(self, values: Floats, how: Callable[[Floats], Floats]) -> None:
-        """Multiply by the bases of `tanager.loglinear.curves`, or what `how` makes of them."""
+        """Multiply by the bases of `tanager.loglinear.curves`, or by `how` applied to them."""
         own = values[self.rows].reshape(*self.shape, -1)
         for axis, (size, n_ordered) in enumerate(zip(self.shape, self.n_ordered, strict=True)):
             matrix = basis(size, n_ordered)
@@ -94,7 +94,7 @@ def _inverse(matrix: Floats) -> Floats:
 def _turned(
     blocks: Sequence[SmoothBlock], values: Floats, how: Callable[[Floats], Floats]
 ) -> Floats:
-    """Return parameters, (n_rows, n_classes), with all blocks turned."""
+    """Return parameters, (n_rows, n_classes), with all blocks transformed."""
     out = values.copy() if blocks else values
     for block in blocks:
         block.turn(out, how)
@@ -104,8 +104,8 @@ def _turned(
 class Direct:
     r"""Free scores, :math:`\beta = z` (equations 8 to 11), or smooth ones.
 
-    Of the generative tables, (n_tables, n_cells, n_classes), only the first set is used, to
-    start from. Of `smooth` blocks of cells z are the coefficients of curves.
+    Only the first set of the generative tables, (n_tables, n_cells, n_classes), is used, as a
+    starting point. For `smooth` blocks of cells z are the coefficients of curves.
     """
 
     def __init__(self, logs: Floats, smooth: Sequence[SmoothBlock] = ()) -> None:
@@ -114,7 +114,7 @@ class Direct:
         self.n_free = self.generative.shape[0]
 
     def free_of(self, scores: Floats) -> Floats:
-        """Return the free parameters of scores, (n_cells, n_classes)."""
+        """Return the free parameters that give these scores, (n_cells, n_classes)."""
         return _turned(self._smooth, scores[:-1], _inverse).ravel()
 
     def expand(self, free: Floats) -> Floats:
@@ -139,7 +139,7 @@ class Direct:
 class Extended(Direct):
     r"""Scores that are log-probabilities, by a softmax over the feature's values (equation 13).
 
-    The derivative goes through the softmax (equation 14):
+    The derivative is that of the softmax (equation 14):
     :math:`g_j - \theta_j \sum_{j'} g_{j'}` within each context and class.
     """
 
@@ -187,10 +187,10 @@ class Weighted:
     r"""Weights on generative logarithms, :math:`\beta = w \log\theta` (equations 15 to 21).
 
     `logs`, (n_tables, n_cells, n_classes), are one set of generative tables, or one per fold;
-    `tie_cells` has the levels at which cells share a weight. The logarithms under the first
+    `tie_cells` has the levels at which cells share a weight. The logarithms given only the first
     0, 1, ... parents are added, each with one weight per feature: `prefixes`, (n_prefixes,
-    n_tables, n_cells, n_classes), zero where a feature has no more parents than that. With
-    `correction`, a free number per value and class is added, or of `smooth` blocks of values the
+    n_tables, n_cells, n_classes), zero if a feature has no more parents than that. With
+    `correction`, a free number per value and class is added, or for `smooth` blocks of values the
     coefficients of curves.
     """
 
@@ -244,7 +244,7 @@ class Weighted:
         return np.append(self._split(free)[0], np.zeros(self._shape[2]))[self._terms[0].ties]
 
     def _turned(self, free: Floats, how: Callable[[Floats], Floats]) -> Floats:
-        """Turn the corrections."""
+        """Transform the corrections."""
         if not self._smooth:
             return free
         weights, added = free[: self.n_weights], free[self.n_weights :]
@@ -256,14 +256,14 @@ class Weighted:
 
 
 class _Term(NamedTuple):
-    """Logarithms, and which parameter each of them is multiplied by."""
+    """Logarithms, and the parameter by which each is multiplied."""
 
     logs: Floats
     ties: Ints
     n_free: int
 
     def gather(self, values: Floats) -> Floats:
-        """Sum what belongs to each parameter, from (n_tables, n_cells, n_classes)."""
+        """Sum the values that belong to each parameter, from (n_tables, n_cells, n_classes)."""
         by_cell = values.sum(axis=0).ravel()
         sums = np.bincount(self.ties.ravel(), weights=by_cell, minlength=self.n_free)
         return np.asarray(sums[: self.n_free], np.float64)
@@ -283,7 +283,7 @@ def tie_cells(layout: CellLayout, level: int) -> tuple[Ints, int]:
     4           value, class and parents' values      one per parameter
     ==========  ====================================  ===========================
 
-    The class node stands first. The last cell, which holds no parameter, has
+    The class node comes first. The last cell, which holds no parameter, has
     the index one past the last weight.
     """
     n_classes = layout.n_classes
@@ -314,7 +314,7 @@ def form_loss(
 ) -> Callable[[Floats], tuple[float, Floats]]:
     """Return the loss of rows, and its gradient, as a function of a form's free parameters.
 
-    `joint` has the tables that rows read, sums of the form's cells. Rows of fold f read the set
+    `joint` has the tables used by rows, sums of the form's cells. Rows of fold f use the set
     ``sets[f]`` of generative tables; -1 leaves them out.
     """
 

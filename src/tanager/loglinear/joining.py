@@ -1,10 +1,10 @@
-"""Families joined into few look-ups per row.
+"""Families joined into a few look-ups per row.
 
 One look-up costs the same whether it adds one family's score or the sum of
-several. So where rows are many, families with few joint values between them are
-read together: a feature's tables under one, two and three parents are one
-look-up, and so are the curves of two features. The tables that rows read hold
-the sums; what is learned stays the families' own scores.
+several. So with many rows, families with few joint values between them are
+combined: a feature's tables with one, two and three parents become a single
+look-up, and so do the curves of two features. The tables used by rows hold
+the sums; the learned parameters are still the families' own scores.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ from tanager.engines import FitContext
 from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
 
-JoinedTable = tuple[tuple[int, ...], tuple[int, ...]]  # columns, and the families within them
+JoinedTable = tuple[tuple[int, ...], tuple[int, ...]]  # columns, and the families over them
 
-# From a family and its members' digits to the cells of these joint values; a digit past its
-# member's arity is unknown.
+# Maps a family and its members' digits to the cells of these joint values; a digit past its
+# member's arity means unknown.
 Find = Callable[[int, Sequence[Ints]], NDArray[np.integer]]
 
-MOST_JOINT = 1 << 12  # scores of a joined table: some such tables stay in the cache
-ROWS_PER_VALUE = 8  # fewer rows do not repay the joining
-FEWEST_ROWS = 1_000  # below, the joining takes longer than it saves
-LOOK_BACK = 16  # tables that are looked at for each family
-MOST_WEIGHED = 1 << 23  # joint values that one pass weighs
+MOST_JOINT = 1 << 12  # scores per joined table: several of them fit in the cache
+ROWS_PER_VALUE = 8  # with fewer rows joining doesn't pay off
+FEWEST_ROWS = 1_000  # with fewer, joining takes longer than it saves
+LOOK_BACK = 16  # candidate tables for each family
+MOST_WEIGHED = 1 << 23  # joint values weighed in one pass
 
 
 class Columns(NamedTuple):
     """The features at one or more resolutions."""
 
-    features: tuple[int, ...]  # the feature that each column reads
+    features: tuple[int, ...]  # the feature of each column
     digits: tuple[Ints, ...]  # (arity + 1,): a column's value for each code; last, for "unknown"
     arities: Ints  # (n_columns,)
-    n_ordered: tuple[int, ...]  # how many of a column's values, from the first, stand in order
+    n_ordered: tuple[int, ...]  # number of leading values of a column that are ordered
 
     @classmethod
     def of(cls, domain: Domain, *groupings: Sequence[Groups]) -> Columns:
-        """Return the features themselves and, behind them, their groups, grouping by grouping."""
+        """Return the features themselves, followed by their groups, grouping by grouping."""
         digits = [np.arange(arity + 1) for arity in domain.arities]
         arities, ordered = list(domain.arities), list(domain.n_ordered)
         for groups in groupings:
@@ -61,10 +61,10 @@ class Columns(NamedTuple):
 def join_families(
     families: Sequence[tuple[int, ...]], columns: Columns, n_rows: int, n_scores: int
 ) -> list[JoinedTable]:
-    """Put families of the same columns into one table and, where rows are many, more of them.
+    """Combine families of the same columns into one table and, with many rows, more of them.
 
-    Each goes into the table that it enlarges least. `n_scores` is how many scores a joint value
-    has.
+    Each goes into the table that it enlarges least. `n_scores` is the number of scores per joint
+    value.
     """
     same: dict[tuple[int, ...], list[int]] = {}
     for at, family in enumerate(families):
@@ -84,18 +84,18 @@ def join_families(
 def join_sets(
     families: Sequence[tuple[int, ...]], radices: Sequence[int], cap: int, most: int
 ) -> list[JoinedTable]:
-    """Put each family, the largest first, into the table that it enlarges least.
+    """Assign each family, largest first, to the table that it enlarges least.
 
     Tables grow up to `cap` joint values. A family that adds no column may join
     a larger one, unless that has more than `most`.
     """
     own = [prod(radices[column] for column in family) for family in families]
     joined: list[tuple[set[int], list[int]]] = []
-    sizes: list[int] = []  # of the joined tables
-    near: dict[int, list[int]] = {}  # tables that have a column, the newest last
+    sizes: list[int] = []  # sizes of the joined tables
+    near: dict[int, list[int]] = {}  # tables with a column, newest last
     for at in sorted(range(len(families)), key=lambda at: (-own[at], at)):
         members = set(families[at])
-        best, growth = -1, cap + most  # more than any table may grow
+        best, growth = -1, cap + most  # more than any possible growth
         if own[at] <= most:
             found = {place for column in members for place in near.get(column, [])[-LOOK_BACK:]}
             found.update(range(max(len(joined) - LOOK_BACK, 0), len(joined)))
@@ -117,7 +117,7 @@ def join_sets(
 
 
 class _Lookups(NamedTuple):
-    """How joint values of tables are summed up; see `locate_rows` in src/native/loglinear.c."""
+    """How joint values of tables are added up; see `locate_rows` in src/native/loglinear.c."""
 
     features: Ints
     table_start: Ints
@@ -147,7 +147,7 @@ class _Lookups(NamedTuple):
 def weigh_joints(
     tables: Sequence[JoinedTable], columns: Columns, rows: Rows, context: FitContext
 ) -> list[Floats]:
-    """Return the weight of the rows of each joint value of each table, (*(arity + 1))."""
+    """Return the weight of the rows with each joint value of each table, (*(arity + 1))."""
     batches: list[list[tuple[int, ...]]] = []
     room = 0
     for members, _ in tables:
@@ -188,14 +188,14 @@ class _WeighPass:
 
 
 class Wide(Protocol):
-    """Tables of more cells than a short integer counts; picklable."""
+    """Tables with more cells than a uint16 can count; picklable."""
 
     def locate(self, codes: Codes) -> NDArray[np.int32]:
-        """Return each row's cell of each of these tables, (n_rows, n_wide)."""
+        """Return each row's cell in each of these tables, (n_rows, n_wide)."""
 
 
 class Places(NamedTuple):
-    """Where rows stand in each table: picklable, for who reads the rows."""
+    """The positions of rows in each table; picklable, for whoever reads the rows."""
 
     sums: _Lookups
     places: NDArray[np.uint16]
@@ -203,7 +203,7 @@ class Places(NamedTuple):
     wide: Wide | None = None
 
     def locate(self, codes: Codes) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
-        """Return each row's cell of each table: counted from its start, and of the wide ones."""
+        """Return each row's cell in each table, relative to its start, and in the wide ones."""
         n_rows = codes.shape[1]
         out = np.empty((n_rows, len(self.place_start)), np.uint16)
         native.locate_rows(codes, *self.sums[:4], self.places, self.place_start, out)
@@ -213,15 +213,15 @@ class Places(NamedTuple):
 
 
 class _Sources(NamedTuple):
-    """Which of `n_cells` cells of the families each cell of the tables sums up."""
+    """The cells of the families, `n_cells` in total, summed by each cell of the tables."""
 
-    ends: Ints  # (n_table_cells + 1,): where the sources of a cell start
+    ends: Ints  # (n_table_cells + 1,): offsets of each cell's sources
     cells: NDArray[np.int32]
     n_cells: int
 
 
 class Joint:
-    """The tables that rows read, each with the scores of one family or the sums of several.
+    """The tables used by rows, each with the scores of one family or the sums of several.
 
     `starts`, (n_tables,), are the tables' first cells.
     """
@@ -243,7 +243,7 @@ class Joint:
         places: Sequence[Ints],
         n_cells: int,
     ) -> Joint:
-        """Return tables that are the families' own cells, by each one's start and places."""
+        """Return tables that are the families' own cells, given each one's start and positions."""
         return cls(starts, n_cells, _places(families, columns, places))
 
     @classmethod
@@ -258,12 +258,12 @@ class Joint:
         wide: Sequence[Ints] = (),
         locator: Callable[[Sequence[int]], Wide] | None = None,
     ) -> Joint:
-        """Return tables of the joint values that rows have, sums of `n_cells` cells of families.
+        """Return tables of the joint values that occur in rows: sums of `n_cells` family cells.
 
-        `wide` are the families' cells of tables apart, which a `locator` of their starts finds.
+        `wide` are the families' cells of separate tables, found by a `locator` of their starts.
         """
         found: list[NDArray[np.integer]] = [np.zeros(1, np.int64)]
-        numbers = [1]  # of sources of each cell of a table
+        numbers = [1]  # number of sources of each cell of a table
         sizes, places = [1], []  # cells of the class node, then of each table
         for (members, inside), mass in zip(tables, weighed, strict=True):
             seen = np.flatnonzero(mass)
@@ -287,7 +287,7 @@ class Joint:
         return cls(starts[: len(tables)], int(starts[-1]), where, sources)
 
     def expand(self, scores: Floats) -> Floats:
-        """Return what rows read, from the families' scores (n_family_cells, n_columns)."""
+        """Return the scores used by rows, from the families' scores (n_family_cells, n_columns)."""
         if self._sources is None:
             return scores
         out = np.empty((self.n_cells, scores.shape[1]))

@@ -1,8 +1,8 @@
-r"""The objective of every batch fit, and the fit of terms: scores under a ridge by layers.
+r"""The objective of every batch fit, and the fit of terms: scores with a ridge per layer.
 
-What is added to the loss is a ridge with a centre, :math:`\tfrac12 \sum_j \lambda_j \delta_j^2`
-with :math:`\delta` the distance of the parameters from their centre and :math:`\lambda` one
-precision per parameter (those of a layer share theirs).
+The penalty is a ridge with a centre, :math:`\tfrac12 \sum_j \lambda_j \delta_j^2`,
+where :math:`\delta` is the distance of the parameters from their centre and :math:`\lambda`
+one precision per parameter (shared within a layer).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats
 from tanager.threads import one_blas_thread
 
-LEAST_SHARE = 1e-9  # of a class without rows
-FAMILY_PRIOR = 4.0  # parameters' worth of belief that families of a layer are alike
+LEAST_SHARE = 1e-9  # assigned to a class without rows
+FAMILY_PRIOR = 4.0  # weight, in parameters, of the prior that a layer's families are alike
 RELATIVE = (0.03, 300.0)  # bounds of a family's precision, relative to its layer's
-CLASS_PRECISION = 1e-4  # of the class node, around the classes' shares: so an optimum exists
+CLASS_PRECISION = 1e-4  # of the class node, around the class shares: ensures an optimum
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class Penalty:
         return 0.5 * float(np.dot(gradient, away)), gradient
 
     def part(self, share: float) -> Penalty:
-        """Return a share of the penalty."""
+        """Return a fraction of the penalty."""
         return replace(self, strength=share * self.strength)
 
     def scaled(self, scale: Floats) -> Penalty:
-        """Return the same penalty of parameters divided by a scale, (n_free,)."""
+        """Return the same penalty for parameters divided by a scale, (n_free,)."""
         return Penalty(self.strength * scale * scale, self.centre / scale)
 
 
@@ -56,7 +56,7 @@ class Objective:
 
     .. math:: \nabla F = \sigma J^\top \sum_i w_i \, \partial \ell / \partial s_i + \nabla R
 
-    How z becomes the rows' scores :math:`s_i`, and the derivatives by scores those by z:
+    How z becomes the rows' scores :math:`s_i`, and derivatives by scores become those by z:
 
     ========  ==============================  ===========================================
     array     shape                           by
@@ -64,19 +64,19 @@ class Objective:
     z         (n_free,)                       the optimiser
     scores    (n_sets, n_cells, n_columns)    a parametrisation: `Terms` (free, smooth, or
                                               monotone), `Direct`, `Extended`, `Weighted`
-    tables    (n_sets, n_tables, n_columns)   `Joint`: sums of families that are read at once
+    tables    (n_sets, n_tables, n_columns)   `Joint`: sums of families in one look-up
     s         (n_rows, n_columns)             `LocatedTable`: one cell per table and row
     ========  ==============================  ===========================================
 
-    all of float64 and C-contiguous. There is one column per class, or a single one for two
-    classes. The loss is a pass over the rows; everything else is as large as the parameters.
+    all float64 and C-contiguous. There is one column per class, or a single one for two
+    classes. The loss is a pass over the rows; everything else has the size of the parameters.
 
-    loss: from parameters (n_free,) to the loss of the rows and its gradient, a new array.
+    loss: maps parameters (n_free,) to the loss of the rows and its gradient, a new array.
     scale: shape (n_free,); :math:`\sigma`: the loss's parameters in units of z; about one over the
         square root of the second derivatives, so that no direction is much steeper than another.
-    frozen: shape (n_free,); parameters that keep their first value.
+    frozen: shape (n_free,); parameters that keep their initial value.
 
-    passes: evaluations so far.
+    passes: number of evaluations so far.
     """
 
     def __init__(
@@ -111,13 +111,13 @@ class Objective:
 
 
 class Settings(NamedTuple):
-    """When the optimiser stops: after so many iterations, or at so small an improvement."""
+    """When the optimiser stops: by number of iterations, or by relative improvement."""
 
     max_iter: int = 40
     tol: float = 1e-3
 
     def finer(self) -> Settings:
-        """Return the settings of a fit that is kept, not only judged by held-out rows."""
+        """Return the settings for a final fit, as opposed to one only scored on held-out rows."""
         return Settings(2 * self.max_iter, self.tol / 100)
 
 
@@ -129,9 +129,9 @@ class ScaledCurvature(NamedTuple):
     scale: Floats  # (n_cells, n_columns)
 
     def under(self, precision: Floats, scale: Floats) -> Curvature:
-        """Return the curvature under another prior and scale: that of the loss stays.
+        """Return the curvature under another prior and scale; the loss's own is unchanged.
 
-        The loss's gradient changes along a step as it did, the prior's by its precision.
+        Along a step the loss's gradient changes as before, the prior's according to its precision.
         """
         ratio = (self.scale / scale).ravel()
         stiffer = ((precision - self.precision) * self.scale * scale).ravel()
@@ -147,8 +147,8 @@ class Fit(NamedTuple):
     iterations: int
     passes: int  # evaluations of the objective, each one pass over the rows
     converged: bool
-    curvature: ScaledCurvature | None = None  # what was found about the second derivatives
-    # (n_families,): how the precision of each family's prior should compare with its layer's
+    curvature: ScaledCurvature | None = None  # estimated second derivatives
+    # (n_families,): the precision of each family's prior relative to its layer's
     relative: Floats | None = None
 
 
@@ -165,18 +165,18 @@ def fit_scores(
 ) -> Fit:
     """Fit the parameters of terms by penalised conditional likelihood.
 
-    strengths: precision of the Gaussian prior of the layers with 0, 1, ... parents.
-    class_shares: shape (n_classes,); about the classes' shares: they scale the parameters, and the
-        class node starts at their logarithms, the centre of its prior.
-    start: shape (n_cells, n_columns); where the optimiser starts; None is the class shares alone.
-        From a fit of the same terms it also takes what that found about the second derivatives of
+    strengths: precision of the Gaussian prior for the layers with 0, 1, ... parents.
+    class_shares: shape (n_classes,); the approximate class shares: they scale the parameters, and
+        the class node starts at their logarithms, the centre of its prior.
+    start: shape (n_cells, n_columns); the optimiser's starting point; None uses only class shares.
+        From a fit of the same terms it also takes the curvature estimated for
         the loss, and the relative precisions.
-    adapt: whether each family has a precision of its own, relative to its layer's, estimated from
-        the fit that `start` is or, where that isn't a fit, from a first one.
+    adapt: whether each family has its own precision, relative to its layer's, estimated from
+        the fit given as `start` or, if that isn't a fit, from a first one.
 
-    Parameters are scaled by the square root of about their second derivative: the rows' weight
-    in each cell, through the bases, and the prior. Sums over rows are exact, so the same rows in
-    any order and chunking give the same fit.
+    Parameters are scaled by the square root of their approximate second derivative: the rows'
+    weight in each cell, through the bases, plus the prior. Sums over rows are exact, so the same
+    rows in any order and chunking give the same fit.
     """
     relative = start.relative if isinstance(start, Fit) else None
     given = terms, rows, strengths, class_shares, settings
@@ -211,11 +211,11 @@ def relative_precisions(
 ) -> Floats:
     r"""Estimate the precision of each family's prior from its fitted parameters, (n_families,).
 
-    The evidence for a precision is greatest at :math:`\lambda = \gamma / \sum_j z_j^2` with
-    :math:`\gamma = \sum_j h_j / (h_j + \lambda)` the number of parameters that the rows, not the
-    prior, determine (MacKay 1992, DOI 10.1162/neco.1992.4.3.415, section 4.4). `FAMILY_PRIOR`
-    parameters are added that agree with the layer. What is returned is relative to the layer's
-    median: its overall strength is left to held-out rows.
+    The evidence for a precision is maximal at :math:`\lambda = \gamma / \sum_j z_j^2` with
+    :math:`\gamma = \sum_j h_j / (h_j + \lambda)` the number of parameters determined by the rows,
+    not by the prior (MacKay 1992, DOI 10.1162/neco.1992.4.3.415, section 4.4). `FAMILY_PRIOR`
+    pseudo-parameters that agree with the layer are added. The result is relative to the layer's
+    median: its overall strength is chosen on held-out rows.
     """
     own = cell_precisions(terms, strengths, relative)[:, None]
     steep = _curvature(terms, class_shares)
@@ -241,7 +241,7 @@ def _descend(
     start: Floats | Fit | None,
     relative: Floats | None,
 ) -> Fit:
-    """Minimise the loss of the rows, penalised by known precisions."""
+    """Minimise the loss of the rows plus a penalty with known precisions."""
     shape = (terms.n_cells, terms.n_columns)
     precision = cell_precisions(terms, strengths, relative)[:, None]
     scale = 1.0 / np.sqrt(_curvature(terms, class_shares) + precision)
@@ -265,10 +265,10 @@ def _descend(
         objective,
         first,
         **settings._asdict(),
-        # A step that is safe for one table is too long for the sum of many.
+        # A step that's safe for one table is too long for the sum of many.
         first_step=1.0 / (1.0 + len(terms.families)) ** 0.5,
         curvature=None if curvature is None else curvature.under(precision, scale),
-        # The bounds are zero or infinite, and so are those of scaled parameters.
+        # The bounds are zero or infinite, so scaling the parameters doesn't change them.
         bounds=None if steps is None else (steps.low.ravel(), steps.high.ravel()),
     )
     free = found.at.reshape(shape) * scale
@@ -283,7 +283,7 @@ def _class_node(class_shares: Floats, n_columns: int) -> Floats:
 
 
 def _curvature(terms: Terms, class_shares: Floats) -> Floats:
-    """Return about the second derivative of the loss by each parameter, (n_cells, n_columns)."""
+    """Return approximate second derivatives of the loss by parameters, (n_cells, n_columns)."""
     spread = class_shares * (1.0 - class_shares) + 0.01
     columns = spread[1:2] if terms.n_columns == 1 else spread
     return 0.5 * terms.parameter_mass[:, None] * columns

@@ -1,13 +1,13 @@
-r"""Class offsets under which a model predicts every class as often as the rows have it.
+r"""Class offsets that make a model's mean prediction match the class frequencies of the rows.
 
-A geometric pool of models, or a fit that stops within a tolerance, need not predict as many rows
-of a class as there are. The offsets b of
+A geometric pool of models, or a fit that stops within a tolerance, may not predict as many rows
+of a class as there are. The offsets b in
 
 .. math:: P(y \mid x) \propto \exp(s_y(x) + b_y)
 
-that maximise the rows' conditional likelihood do: at the maximum
+that maximise the conditional likelihood of the rows do: at the maximum
 :math:`\sum_i w_i P(y \mid x_i) = \sum_i w_i [y_i = y]` for every class. They are part of the
-model, fitted last, with all other scores as they are.
+model, fitted last, with all other scores fixed.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tanager.progress import Progress
 
 LogJoint = Callable[[Codes], Floats]  # from codes (n_features, n_rows) to (n_rows, n_classes)
 
-MAX_ITER = 50  # of either kind
-NEAR = 0.3  # log of predicted over wanted, from which on a parabola is a good picture
+MAX_ITER = 50  # of either method
+NEAR = 0.3  # log of predicted over actual below which a parabola is a good approximation
 LEAST_SPREAD = 1e-6
-NEVER = -1e5  # the offset of a class without rows, while the others' are fitted
-MOST_LOST = 1000.0  # nats of one row
+NEVER = -1e5  # the offset of a class without rows while fitting the others
+MOST_LOST = 1000.0  # maximum loss of one row, in nats
 COARSE = 2.0**-10
-LEAST_GAIN = 1e-7  # nats on all rows: a class of one row is then predicted to a few ten-thousandths
+LEAST_GAIN = 1e-7  # nats in total: then even a class of one row is off by only a few 1e-4
 
 
 def fit_offsets(
@@ -42,13 +42,13 @@ def fit_offsets(
 ) -> Floats:
     """Return the offset of each class, shape (n_classes,), with mean zero over those with rows.
 
-    `log_joint` gives the scores of coded rows; picklable, and the same for a row whatever its
-    chunk. A class without rows (`class_counts`) keeps its score, and is left out of what the
-    others are predicted.
+    `log_joint` returns the scores of coded rows; it must be picklable, and a row's result must not
+    depend on its chunk. A class without rows (`class_counts`) keeps its score, and is excluded
+    from the predictions of the others.
 
-    About five passes, one for each evaluation. First each class's score moves by the logarithm
-    of how often it is there over how often it's predicted (iterative scaling: safe from
-    anywhere), then a quasi-Newton descent goes on from there. Exact on any number of threads and
+    About five passes, one per evaluation. First each class's score moves by the logarithm
+    of its actual over its predicted frequency (iterative scaling: converges from
+    anywhere), then a quasi-Newton descent continues from there. Exact for any number of threads and
     chunks: each row's share is rounded to a grid on which all sums are exact.
 
     Darroch and Ratcliff (1972), DOI 10.1214/aoms/1177692379: iterative scaling.
@@ -111,7 +111,7 @@ class _OffsetPass:
         lost = np.minimum(-scores[np.arange(chunk.n_rows), chunk.labels], MOST_LOST)
         native.normalize(scores, False)
         weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
-        # A row of a common class loses a millionth of a nat, one of a rare class many.
+        # A row of a common class loses a millionth of a nat, one of a rare class many nats.
         coarse = np.rint(lost * weights * self.grid * COARSE)
         state[0, 0] += coarse.sum()
         state[1, 0] += np.rint(lost * weights * self.grid - coarse / COARSE).sum()

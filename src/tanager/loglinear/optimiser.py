@@ -1,9 +1,9 @@
-"""The one optimiser, `minimise`, and the search for a prior's strength by held-out rows.
+"""The optimiser, `minimise`, and the search for a prior's strength on held-out rows.
 
-Every value of an objective is a pass over rows. By default `minimise` runs a limited-memory BFGS
-that keeps to bounds, goes on from the curvature that an earlier descent found, and does little
-around each evaluation. Conjugate gradients, gradient descent and stochastic gradient descent,
-whose traces the papers report, are other directions of the same loop.
+Every evaluation of an objective is a pass over rows. By default `minimise` runs a limited-memory
+BFGS that respects bounds, can start from the curvature found by an earlier descent, and does
+little work around each evaluation. Conjugate gradients, gradient descent and stochastic gradient
+descent, whose traces the papers report, are other directions of the same loop.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from tanager import native
 from tanager.numerics import Floats
 
 Function = Callable[[Floats], tuple[float, Floats]]  # from a vector to value and gradient
-Report = Callable[[Floats, float, Floats], None]  # told a vector, its value and gradient
+Report = Callable[[Floats, float, Floats], None]  # called with a vector, its value and gradient
 Bounds = tuple[Floats, Floats]  # least and greatest values, each (n,)
 
 METHODS = ("lbfgs", "cg", "gradient", "sgd")
-REMEMBERED = 10  # steps, and the changes of the gradient along them
-LEAST_REMEMBERED = 3  # of very many parameters: thousands of classes
-MOST_NUMBERS = 1 << 21  # that steps and changes may be, as long as that leaves so many
-ENOUGH = 1e-4  # of the improvement that the gradient promises
-MOST_TRIES = 20  # of other lengths of a step
+REMEMBERED = 10  # steps, and the gradient's changes along them
+LEAST_REMEMBERED = 3  # with very many parameters: thousands of classes
+MOST_NUMBERS = 1 << 21  # in steps and changes, unless that leaves fewer than that
+ENOUGH = 1e-4  # of the improvement predicted by the gradient
+MOST_TRIES = 20  # other step lengths
 SMALL_ROUNDS = 5  # of stochastic descent, each at half the rate
 TINY = 1e-300
-ROUNDING = 1e-12  # of the value: improvements below it are lost in sums over rows
+ROUNDING = 1e-12  # relative to the value: smaller improvements are lost in rounding
 SMALL, NONE_BETTER = "relative improvement of at most tol", "no step is better"
 TOO_LONG = "max_iter iterations"
 
 
 class Curvature(NamedTuple):
-    """What is known of the second derivatives: the last steps, the oldest first."""
+    """Curvature information: the last steps, oldest first."""
 
     steps: Floats  # (n_known, n)
-    changes: Floats  # (n_known, n): how the gradient changed along each
+    changes: Floats  # (n_known, n): change of the gradient along each
 
 
 class Descent(NamedTuple):
@@ -49,7 +49,7 @@ class Descent(NamedTuple):
     value: float
     iterations: int
     evaluations: int
-    # Whether the improvement became small, or all that the gradient promises did, in time.
+    # Whether the improvement, or all that the gradient predicts, became small in time.
     converged: bool
     reason: str = ""
     curvature: Curvature | None = None
@@ -71,22 +71,22 @@ def minimise(
 ) -> Descent:
     """Minimise a function of a vector, (n,).
 
-    tol: stops where an iteration improves the value by less than this times the larger of it and
-        one (and, with "lbfgs", the gradient promises no more of the next).
+    tol: stop when an iteration improves the value by less than this times the larger of it and
+        one (and, with "lbfgs", the gradient predicts no larger improvement for the next).
     method: {"lbfgs", "cg", "gradient", "sgd"}; limited-memory BFGS, nonlinear conjugate gradients,
-        or steps along the gradient, of all rows or of one batch after the other.
+        or steps along the gradient, of all rows or of one batch at a time.
     first_step, curvature: with "lbfgs": the length of the first step, in units of the gradient
-        (None: of length one); or what is known of the second derivatives,
-        with which the first step is as good as the last of a descent.
-    bounds: with "lbfgs": least and greatest values.
-    sharp: with "lbfgs": the share of the slope that a step may leave at its end, else it's made
-        longer; None for any. Scaled parameters don't need it.
+        (None: of length one); or curvature from an earlier descent,
+        with which the first step is as good as the last of that descent.
+    bounds: with "lbfgs": lower and upper bounds.
+    sharp: with "lbfgs": the largest remaining share of the slope after a step, which is otherwise
+        extended; None for any. Scaled parameters don't need it.
     batches: with "sgd": the objective's parts, which sum to it; an iteration goes through all.
-    report: told where it starts, and where each iteration ends.
+    report: called at the start and after each iteration.
 
-    Steps are shortened by a parabola where the value does not fall as promised. Within bounds,
-    parameters at a bound that the next step would cross rest, and steps are bent back to the
-    bounds.
+    Steps are shortened by a parabola if the value doesn't decrease as predicted. With bounds,
+    parameters at a bound that the next step would cross stay fixed, and steps are projected onto
+    the bounds.
 
     Nocedal (1980), DOI 10.1090/S0025-5718-1980-0572855-7: limited-memory BFGS. Bertsekas (1982),
     DOI 10.1137/0320018: projected Newton steps. Polak and Ribière (1969): conjugate gradients.
@@ -105,7 +105,7 @@ def minimise(
     else:
         rule = {"cg": _Conjugate, "gradient": _Steepest}[method]()
         sharp = rule.sharp
-    del curvature  # large, and copied
+    del curvature  # large, and has been copied
     evaluations = 1
     report(at, value, gradient)
 
@@ -139,12 +139,12 @@ def minimise(
             if sharp and isfinite(new_value):
                 length = search.next(_Place(length, new_value, new_slope))
             else:
-                # The parabola through the value and slope here and the value there.
+                # The parabola through value and slope here and the value there.
                 bend = new_value - value - promised
                 lowest = -promised / (2.0 * bend) if isfinite(bend) else 0.0
                 length *= min(max(lowest, rule.shortest), 0.5)
         if found is None:
-            # At the minimum no step is better, as far as floats can tell; anywhere else, value
+            # At the minimum no step is better, up to rounding; anywhere else, value
             # and gradient contradict each other.
             return stopped(iteration, is_small(-slope), NONE_BETTER)
         there, new_value, new_gradient, length = found
@@ -152,14 +152,14 @@ def minimise(
         gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
         at, value, gradient = there, new_value, new_gradient
         report(at, value, gradient)
-        # A short step may gain little where the gradient still promises more.
+        # A short step may gain little although the gradient still predicts more.
         if gained <= tol * size and is_small(rule.promise(at, gradient)):
             return stopped(iteration + 1, True, SMALL)
     return stopped(max_iter, False, TOO_LONG)
 
 
 class _Place(NamedTuple):
-    """A place along a direction."""
+    """A point along a direction."""
 
     length: float
     value: float
@@ -170,7 +170,7 @@ class _Search:
     """The line search of Moré and Thuente (1994), DOI 10.1145/192115.192132, section 4."""
 
     def __init__(self, value: float, slope: float) -> None:
-        self._best = self._other = _Place(0.0, value, slope)  # the lowest, and beyond the minimum
+        self._best = self._other = _Place(0.0, value, slope)  # lowest, and beyond the minimum
         self._enclosed = False  # whether the minimum lies between them
 
     def next(self, tried: _Place) -> float:
@@ -207,10 +207,10 @@ class _Search:
 
 
 class _Steepest:
-    """Along the gradient, twice as far as the last time, halved until the value falls."""
+    """Along the gradient, twice as far as last time, halved until the value decreases."""
 
     sharp: float | None = None
-    shortest = 0.5  # to which a step that is too long is shortened
+    shortest = 0.5  # minimum factor for shortening a step
 
     def __init__(self) -> None:
         self._length = 0.0
@@ -221,16 +221,16 @@ class _Steepest:
         return -gradient, 2.0 * self._length or steepest
 
     def add(self, _step: Floats, _change: Floats, length: float) -> None:
-        """Remember a step."""
+        """Record a step."""
         self._length = length
 
     def promise(self, _at: Floats, _gradient: Floats) -> float:
-        """Return what the next step would gain if the function were a parabola: unknown."""
+        """Return the gain of the next step if the function were a parabola: unknown."""
         return 0.0
 
 
 class _Conjugate(_Steepest):
-    """Along the gradient, as far as it's new, and the direction before."""
+    """Along the new part of the gradient plus the previous direction."""
 
     sharp = 0.1
 
@@ -249,19 +249,19 @@ class _Conjugate(_Steepest):
             if float(np.dot(turned, gradient)) < 0.0:
                 ahead = turned
         slope = float(np.dot(ahead, gradient))
-        if self._slope and slope < 0.0:  # the first-order change is taken for that of last time
+        if self._slope and slope < 0.0:  # assume the same first-order change as last time
             length = self._length * self._slope / slope
         self._last, self._before, self._slope = ahead, gradient, slope
         return ahead, length
 
 
 def remembered(size: int) -> int:
-    """Return how many steps a descent of so many parameters remembers."""
+    """Return how many steps a descent with `size` parameters remembers."""
     return min(max(MOST_NUMBERS // (2 * max(size, 1)), LEAST_REMEMBERED), REMEMBERED)
 
 
 class _Memory:
-    """Limited-memory BFGS: the last steps and changes of the gradient, in rows used in turn."""
+    """Limited-memory BFGS: the last steps and gradient changes, in a ring buffer."""
 
     shortest = 0.1
 
@@ -294,11 +294,11 @@ class _Memory:
             if not crossing.any():
                 break
             held |= crossing
-        # Where all that would move crosses a bound, the gradient itself does not.
+        # If everything that would move crosses a bound, the gradient itself doesn't.
         return (-plain if held.all() else out), 1.0
 
     def _descend(self, gradient: Floats, free: NDArray[np.bool_] | None = None) -> Floats:
-        """Return the step by what is known of all parameters, or of those that are free."""
+        """Return the step from the curvature of all parameters, or of those that are free."""
         out = np.empty(gradient.size)
         if free is None or free.all():
             known = self._steps, self._changes, self._products, self.n_known, self._newest
@@ -315,22 +315,22 @@ class _Memory:
         return out
 
     def promise(self, at: Floats, gradient: Floats) -> float:
-        """Return what the next step would gain if the function were a parabola."""
+        """Return the gain of the next step if the function were a parabola."""
         if not self.n_known:
             return 0.0
         return -0.5 * float(np.dot(gradient, self.direction(at, gradient)[0]))
 
     def add(self, step: Floats, change: Floats, _length: float = 1.0) -> None:
-        """Remember a step."""
+        """Record a step."""
         self._newest = at = (self._newest + 1) % self._length
         self._steps[at], self._changes[at] = step, change
         self._products[at] = np.dot(step, change)
         self.n_known = min(self.n_known + 1, self._length)
         if not self._products[at] > 0.0:
-            self.n_known = 0  # rounding has hidden the curvature: begin anew
+            self.n_known = 0  # the curvature is lost in rounding: start over
 
     def curvature(self) -> Curvature:
-        """Return what is known, the oldest first."""
+        """Return the curvature information, oldest first."""
         first = self._newest - self.n_known + 1
         if first >= 0:
             rows = slice(first, self._newest + 1)
@@ -347,11 +347,11 @@ def _follow_batches(
     tol: float,
     report: Report,
 ) -> Descent:
-    """Step along the gradient of one batch after the other, at a rate that suits whole rounds.
+    """Step along the gradient of one batch at a time, at a rate that suits whole rounds.
 
-    A round that does not lower the objective is taken back, and the rate halved: close to the
+    A round that doesn't lower the objective is undone, and the rate halved: close to the
     minimum the batches pull in different directions. So a small improvement ends the descent only
-    if smaller rates bring no more.
+    if smaller rates don't improve more.
     """
     at, (value, gradient) = start, objective(start)
     rate, rounds = 1.0 / max(float(np.abs(gradient).max(initial=0.0)), 1.0), 0
@@ -386,7 +386,7 @@ def solve_linear(
 ) -> Floats:
     """Solve linear systems, one per column of `wanted` (n, n_systems), by conjugate gradients.
 
-    `times` multiplies by a symmetric, positive matrix; `scale` is about one over its diagonal.
+    `times` multiplies by a positive definite matrix; `scale` is about one over its diagonal.
     """
     out = np.zeros_like(wanted)
     left, ahead = wanted, scale * wanted
@@ -403,7 +403,7 @@ def solve_linear(
 
 
 def strengths(low: int, high: int) -> tuple[float, ...]:
-    """Return strengths from weak to strong, whose neighbours differ by a factor of about three.
+    """Return strengths from weak to strong, each about three times the previous.
 
     >>> [round(strength, 3) for strength in strengths(-2, 2)]
     [0.1, 0.316, 1.0, 3.162, 10.0]
@@ -412,10 +412,10 @@ def strengths(low: int, high: int) -> tuple[float, ...]:
 
 
 def climb(gain: Callable[[int, int], float], start: int, number: int, least: float = 0.0) -> int:
-    """Go from a place to the next stronger while it is no worse, else to weaker ones.
+    """Move to stronger strengths while they're no worse, otherwise to weaker ones.
 
-    `gain` is what held-out rows lose less at the second of two places among `number` strengths
-    than at the first; a weaker strength must be better by more than `least`.
+    `gain` is the decrease of the held-out loss from the first to the second of two indices among
+    `number` strengths; a weaker strength must be better by more than `least`.
     """
     at = start
     while at + 1 < number and gain(at, at + 1) >= 0.0:

@@ -1,4 +1,4 @@
-"""What an additive model leaves unsaid."""
+"""Residuals of an additive model."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats, Ints
 from tanager.threads import one_blas_thread
 
-MAX_ROWS, LEAST_ROWS = 20_000, 2_000  # that are looked at: as many as
-MAX_NUMBERS = 1 << 22  # allows, the rows times the classes
+MAX_ROWS, LEAST_ROWS = 20_000, 2_000  # sampled: as many as
+MAX_NUMBERS = 1 << 22  # allows, as rows times classes
 N_FOLDS = 3
 STRENGTH = 1.0  # of the prior on the additive scores
 SETTINGS = Settings(30, 1e-4)
-ROWS_KEY, FOLDS_KEY = 7_301, 7_302  # name the random streams
-SHRINK = 5.0  # rows that a cell's gain is shrunk by
+ROWS_KEY, FOLDS_KEY = 7_301, 7_302  # keys of the random streams
+SHRINK = 5.0  # shrinkage of a cell's gain, in rows
 
 
 class Residuals(NamedTuple):
-    """Rows with what a model that wasn't trained on them gets wrong."""
+    """Rows with the residuals of a model that wasn't trained on them."""
 
     codes: Codes  # (n_features, n_rows)
     residuals: Floats  # (n_rows, n_classes): [own class] - posterior, times the row's weight
@@ -37,7 +37,7 @@ class Residuals(NamedTuple):
 
     @classmethod
     def of(cls, chunk: Chunk, probability: Floats) -> Residuals:
-        """Compare what is said of some rows, (n_rows, n_classes), with their classes."""
+        """Return the residuals of predicted probabilities, (n_rows, n_classes), for some rows."""
         weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
         spreads = probability * (1.0 - probability) * weights[:, None]
         residuals = -probability
@@ -53,9 +53,9 @@ class Residuals(NamedTuple):
 
 @one_blas_thread()
 def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) -> Residuals:
-    """Fit an additive model without each fold of a sample of the rows, and ask it about the fold.
+    """Fit additive models on a sample of the rows, and return their out-of-fold residuals.
 
-    One smooth score per value of an ordered feature, a free one of another.
+    One smooth score per value of an ordered feature, a free one for other features.
     """
     max_rows = min(max_rows, max(MAX_NUMBERS // rows.domain.n_classes, LEAST_ROWS))
     rows = sample_rows(rows, context.row_seed(ROWS_KEY), max_rows, context)

@@ -25,17 +25,17 @@ ScoredChunks = list[tuple[int, Floats]]  # each chunk's first row, and scores (n
 
 NO_FOLDS = np.zeros(0, np.uint8)
 ALL_ROWS = np.zeros(1, np.int64)
-FINER, COARSE = 2.0**10, 2.0**20  # of the loss's two grids; as in loglinear.c
+FINER, COARSE = 2.0**10, 2.0**20  # for the loss's two grids; as in loglinear.c
 
 
 class LocatedRows(NamedTuple):
     """Some rows as cells of tables."""
 
     cells: NDArray[np.uint16]  # (n_rows, n_tables), counted from the tables' starts
-    wide: NDArray[np.int32]  # (n_rows, n_wide): cells themselves, of tables too large for that
+    wide: NDArray[np.int32]  # (n_rows, n_wide): absolute cells, for tables too large for uint16
     labels: NDArray[np.uint16]  # (n_rows,)
-    weights: Floats  # (n_rows,), or empty where every weight is one
-    folds: NDArray[np.uint8]  # (n_rows,), or empty where there are none
+    weights: Floats  # (n_rows,), or empty if all weights are one
+    folds: NDArray[np.uint8]  # (n_rows,), or empty if there are none
     start: int  # the index of the first row
 
     @property
@@ -45,12 +45,12 @@ class LocatedRows(NamedTuple):
 
 
 class LocatedTable:
-    r"""All rows as cells of tables, located once and kept where they are.
+    r"""All rows as cells of tables, located once and kept by the engine.
 
-    Row i of fold f reads the set of tables sets[f], one cell of every table, and has the scores
-    :math:`s_{ic} = \sum_t T[\mathrm{sets}[f], \mathrm{cell}_{it}, c]`. Of two classes there is
-    one column, the second's score less the first's. Two verbs know nothing of what the numbers
-    mean:
+    Row i of fold f uses the set of tables sets[f], one cell of every table, and has the scores
+    :math:`s_{ic} = \sum_t T[\mathrm{sets}[f], \mathrm{cell}_{it}, c]`. For two classes there is
+    one column, the second's score minus the first's. Two methods work independently of what the
+    numbers mean:
 
     ========  ==========================================================================
     `sums`    the loss :math:`\sum_i w_i \ell(s_i, y_i)` and its derivatives by the tables
@@ -58,10 +58,10 @@ class LocatedTable:
     ========  ==========================================================================
 
     with :math:`\ell` either :math:`-\log P(y_i \mid x_i)` or the squared error of the posterior,
-    :math:`\sum_c (P(c \mid x_i) - [y_i = c])^2`, of :math:`P = \mathrm{softmax}(s)`.
+    :math:`\sum_c (P(c \mid x_i) - [y_i = c])^2`, with :math:`P = \mathrm{softmax}(s)`.
 
-    The engine locates and keeps the rows; without folds all are of one. Each row's numbers are
-    rounded to a grid on which all their sums are exact, so that a result depends neither on
+    The engine locates and keeps the rows; without folds they form a single one. Each row's numbers
+    are rounded to a grid on which all their sums are exact, so that a result depends neither on
     chunks nor on threads.
     """
 
@@ -71,12 +71,12 @@ class LocatedTable:
         self.n_rows = rows.n_rows
         self._joint = joint
         self._engine = context.engine
-        # No sum over rows is more than 2^52 steps of the grid.
+        # No sum over rows exceeds 2^52 steps of the grid.
         top = ceil(log2(rows.total_weight)) if rows.total_weight > 0 else 0
         self._scale = 2.0 ** (50 - top)
         given = _Locator(joint.places, folds), rows.pieces(), context.rows_limit
         self._pieces = self._engine.keep(*given, Progress(), "locate rows")
-        # Of few rows a pass takes no longer than an engine to begin one.
+        # With few rows a pass is faster than starting one on an engine.
         here = isinstance(self._engine, LocalEngine) and len(self._pieces) == 1
         self._alone = next(iter(self._pieces[0].chunks())) if here else None
 
@@ -89,7 +89,7 @@ class LocatedTable:
     ) -> tuple[float, Floats]:
         """Return the loss of rows, and its derivatives by tables (n_sets, n_cells, n_columns).
 
-        Rows of fold f read the set ``sets[f]``; -1 leaves them out.
+        Rows of fold f use the set ``sets[f]``; -1 leaves them out.
         """
         pass_ = _SumPass(tables, self._joint.starts, sets, squared, self._scale)
         if self._alone is None:
@@ -100,7 +100,7 @@ class LocatedTable:
         return float(loss[0] * COARSE + loss[1]) / (FINER * self._scale), slopes
 
     def totals(self, tables: Floats, fold: Fold | None = None) -> Floats:
-        """Return the scores of rows, (n_rows, n_columns), in memory: of all, or of one side.
+        """Return the scores of all rows, or of one side of a fold, (n_rows, n_columns), in memory.
 
         `tables` are (n_table_cells, n_columns).
         """
@@ -109,9 +109,9 @@ class LocatedTable:
 
 
 class LocatedTerms(LocatedTable):
-    """Rows as cells of some terms, learned from those of a fold; None is all.
+    """Rows as cells of some terms, trained on those of a fold; None means all.
 
-    Those of the other side are kept too, to be asked about.
+    Rows on the other side are kept too, for prediction.
     """
 
     def __init__(
@@ -122,7 +122,7 @@ class LocatedTerms(LocatedTable):
         self._fold = fold
 
     def other(self, fold: Fold) -> LocatedTerms:
-        """Return the same rows, to learn from another of their folds."""
+        """Return the same rows, to train on another fold."""
         view = copy(self)
         view._fold = fold
         return view
@@ -136,9 +136,9 @@ class LocatedTerms(LocatedTable):
         return loss, self._terms.pull(slopes[0])
 
     def log_joint(self, free: Floats, *, left_out: bool = False) -> Floats:
-        """Return the sum of each row's scores, (n_rows, n_classes), less what all classes share.
+        """Return the sum of each row's scores, (n_rows, n_classes), up to a term per row.
 
-        Of all rows, or of those that are left out of learning; in memory.
+        For all rows, or for those left out of training; in memory.
         """
         return by_class(self.totals(self._terms.expand(free), self._fold if left_out else None))
 
@@ -171,7 +171,7 @@ class _Sums(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _SumPass:
-    """Sums the loss of rows and its derivatives; exact, since all numbers are whole."""
+    """Sums the loss of rows and its derivatives; exact, since all numbers are integers."""
 
     tables: Floats
     starts: Ints
@@ -230,6 +230,6 @@ class _ScorePass:
         return a + b
 
     def finish(self, state: ScoredChunks) -> Floats:
-        # The rows of a chunk follow each other, so their first index gives their order.
+        # The rows of a chunk are consecutive, so their first index determines their order.
         ordered = [scores for _, scores in sorted(state, key=lambda part: part[0])]
         return np.concatenate([np.zeros((0, self.tables.shape[1])), *ordered])

@@ -1,9 +1,9 @@
 r"""Curves across the table of two numbers: along their sum, difference, ratio, product, ...
 
-A direction gives each ordered value of either number an addend; joint values with about the same
-sum share a score. Addends are multiples of ranks, of standardised numbers, or of logarithms, whose
-sums are products and differences ratios. Each pair gets the directions whose curves would gain most
-on what an additive model leaves unsaid (see `residuals`).
+A direction assigns an addend to each ordered value of either number; joint values with about the
+same sum share a score. Addends are multiples of ranks, of standardised numbers, or of logarithms,
+whose sums are products and differences ratios. Each pair gets the directions whose curves would
+gain most on the residuals of an additive model (see `residuals`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from tanager.loglinear.curves import TRACE, Slant
 from tanager.loglinear.residuals import SHRINK, Residuals
 from tanager.numerics import Floats, Ints
 
-MOST_SLANTS = 2  # of a pair
-LEAST_GAIN = 1.0  # nats on all rows looked at: the best of many directions may gain less by chance
-MOST_RESIDUALS = 1 << 21  # rows times classes that are looked at
-LEAST_SLANTED = 4  # ordered values of either number
+MOST_SLANTS = 2  # per pair
+LEAST_GAIN = 1.0  # nats in total: the best of many directions may gain less than that by chance
+MOST_RESIDUALS = 1 << 21  # rows times classes considered
+LEAST_SLANTED = 4  # minimum number of ordered values of either number
 WEIGHTS = ((1, 1), (1, -1), (2, 1), (2, -1), (1, 2), (1, -2))
 
 
 class Slants:
-    """Looks for the slants of pairs of features, read by groups.
+    """Finds the slants of pairs of grouped features.
 
-    weights: those of each feature's values.
-    numbers: what each feature's ordered values are; None where they're no numbers.
+    weights: the weights of each feature's values.
+    numbers: the numbers behind each feature's ordered values; None if it isn't numeric.
     """
 
     def __init__(
@@ -41,14 +41,14 @@ class Slants:
         weights: Sequence[Floats],
         numbers: Sequence[Floats | None],
     ) -> None:
-        # Of very many classes fewer rows, evenly spread, are enough.
+        # With very many classes fewer rows, evenly spread, are enough.
         step = -(-residuals.residuals.size // MOST_RESIDUALS)
         residuals = (
             residuals if step < 2 else residuals.take(np.arange(0, len(residuals.weights), step))
         )
         self._orders = grouped_domain(domain, groups).n_ordered
         self._codes = group_codes(residuals.codes, groups).astype(np.int64)
-        own = slice(1 if domain.n_classes == 2 else 0, None)  # of two classes one says it all
+        own = slice(1 if domain.n_classes == 2 else 0, None)  # for two classes one suffices
         spreads = residuals.spreads[:, own]
         said = residuals.residuals[:, own], spreads, spreads * residuals.weights[:, None]
         self._said = np.hstack([*said, residuals.weights[:, None]])
@@ -57,7 +57,7 @@ class Slants:
         self._scales = [scales(group[:n], weight[:n], one) for group, n, weight, one in given]
 
     def find(self, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Slant, ...]]:
-        """Return the slants that gain most, the best first, of pairs of ordered features."""
+        """Return the slants that gain most, best first, for pairs of ordered features."""
         return {pair: self._find(*pair) for pair in pairs}
 
     def _find(self, first: int, second: int) -> tuple[Slant, ...]:
@@ -89,7 +89,7 @@ class Slants:
         return tuple(chosen)
 
     def _cells(self, first: int, second: int) -> Floats:
-        """Return the sums over the rows of each joint value, (n_joint, n_sums)."""
+        """Return the sums over the rows with each joint value, (n_joint, n_sums)."""
         from scipy.sparse import csr_array
 
         (a, b), (n, m) = self._codes[[first, second]], (self._orders[first], self._orders[second])
@@ -102,7 +102,7 @@ class Slants:
 class _Binned(NamedTuple):
     """Joint values in the order of their bins."""
 
-    places: Ints  # (n_joint,): each one's bin, among those that have any
+    places: Ints  # (n_joint,): each one's bin, among the non-empty ones
     order: Ints  # (n_joint,)
     starts: Ints  # (n_bins,)
 
@@ -114,14 +114,14 @@ class _Binned(NamedTuple):
         return cls(places, order, np.flatnonzero(first))
 
     def sum(self, values: Floats) -> Floats:
-        """Return the sums in each bin of values, (n_joint, n)."""
+        """Return the sums of values, (n_joint, n), in each bin."""
         return np.add.reduceat(values[self.order], self.starts, axis=0)
 
 
 def scales(groups: Groups, weights: Floats, numbers: Floats | None) -> list[Floats | None]:
     """Return the ranks, standardised numbers and logarithms of groups of ordered values.
 
-    None where there are none: of what's no number, of numbers that aren't positive.
+    None where undefined: for values that aren't numbers, or numbers that aren't positive.
 
     >>> groups, weights = np.array([0, 0, 1]), np.array([1.0, 1.0, 2.0])
     >>> [one.round(2).tolist() for one in scales(groups, weights, np.array([1.0, 3.0, 4.0]))]

@@ -1,23 +1,23 @@
 r"""Scores that never fall, or never rise, along the order of a feature.
 
-The scores of k ordered values, other members of a family being what they are,
+With the other members of a family fixed, the scores of k ordered values
 are a level and k - 1 steps,
 
 .. math:: s_b = z_0 \sigma_0 + \sum_{j=1}^{k-1} z_j \sigma (1[b \ge j] - (k - j) / k)
 
-with independent z of variance one. Where every step has one sign, the score
-rises or falls; and sums of such scores do, whatever the other features are. A
-table of the feature and others loses nothing by this: where the sum of a curve
-and tables rises, the least slope over the tables' contexts can be moved to the
+with independent z of variance one. If all steps have the same sign, the score
+rises or falls; and so do sums of such scores, whatever the other features. A
+table of the feature and others loses no generality: if the sum of a curve
+and tables rises, the smallest slope over the tables' contexts can be moved to the
 curve, and all of them rise.
 
-A table of two such features has corners instead of steps: parameters that count
-where both features are past some place, or where either is, by turns; all of
+A table of two such features has corners instead of steps: parameters that apply
+where both features are past some value, or where either is, alternately; all of
 them rise along both features.
 
-What must hold for the probability of a class to rise is that its score rises
-against that of each other class. To all classes' scores the same may be added,
-so the other classes' steps are at most zero; with one class that rises and one
+For the probability of a class to rise, its score must rise
+relative to that of every other class. Adding the same to all classes' scores has no
+effect, so the other classes' steps are at most zero; with one class that rises and one
 that falls, those of all others are zero.
 """
 
@@ -34,14 +34,14 @@ from numpy.typing import NDArray
 from tanager.loglinear.curves import basis_variances
 from tanager.numerics import Floats, Ints
 
-TRACE = 1e-30  # of a row, where none has a value but rows have others of the order
-# By column: the sign of each class, shape (n_classes,); 0 where nothing is asked.
+TRACE = 1e-30  # weight of a value without rows if other ordered values have some
+# By column: the sign of each class, shape (n_classes,); 0 for no constraint.
 Signs = Mapping[int, NDArray[np.int8]]
 
 
 @lru_cache(maxsize=256)
 def step_matrix(arity: int, n_ordered: int, *, smooth: bool) -> Floats:
-    """Return the scores of unit parameters, shape (arity, arity): a level, then steps.
+    """Return the scores for unit parameters, shape (arity, arity): a level, then steps.
 
     Values past the first `n_ordered` are free. The level's share of the variance is that of a
     `smooth` curve, or that of free scores.
@@ -64,13 +64,13 @@ def step_matrix(arity: int, n_ordered: int, *, smooth: bool) -> Floats:
 
 
 def column_bounds(signs: NDArray[np.int8], n_columns: int) -> tuple[Floats, Floats]:
-    """Return the least and the greatest step of each column of scores.
+    """Return the smallest and the largest step of each column of scores.
 
     >>> low, high = column_bounds(np.array([0, 1, 0], np.int8), 3)
     >>> low.tolist(), high.tolist()
     ([-inf, 0.0, -inf], [0.0, inf, 0.0])
     """
-    if n_columns == 1:  # the second class's score less the first's
+    if n_columns == 1:  # the second class's score minus the first's
         known = np.array([signs[1] or -signs[0]])
     else:
         known = signs.astype(np.int64)
@@ -89,7 +89,7 @@ def column_bounds(signs: NDArray[np.int8], n_columns: int) -> tuple[Floats, Floa
 
 @lru_cache(maxsize=256)
 def corner_matrix(n_first: int, n_second: int, *, opposite: bool) -> Floats:
-    """Return the scores of unit parameters of two ordered features: a level, steps and corners.
+    """Return the scores for unit parameters of two ordered features: a level, steps and corners.
 
     Shape (n_first * n_second, n_first * n_second). Every column but the first
     never falls along the first feature, nor along the second; with `opposite` it
@@ -114,7 +114,7 @@ def corner_matrix(n_first: int, n_second: int, *, opposite: bool) -> Floats:
 
 
 def _marks(size: int) -> Floats:
-    """Return one, and whether a value is at least the first, the second, ...; (size, size)."""
+    """Return indicators of a value being at least 0, 1, 2, ..., (size, size)."""
     return (np.arange(size)[:, None] >= np.arange(size)).astype(np.float64)
 
 
@@ -124,7 +124,7 @@ def signed_axes(family: Sequence[int], signs: Signs) -> tuple[int, ...]:
 
 
 def relation(first: NDArray[np.int8], second: NDArray[np.int8]) -> int:
-    """Return 1 where two features ask the same of the classes, -1 the opposite, 0 otherwise."""
+    """Return 1 if two features have the same signs for the classes, -1 if opposite, else 0."""
     if len(first) == 2:
         return int((first[1] or -first[0]) * (second[1] or -second[0]))
     if np.array_equal(first, second):
@@ -133,13 +133,13 @@ def relation(first: NDArray[np.int8], second: NDArray[np.int8]) -> int:
 
 
 def can_hold(members: Sequence[int], signs: Signs) -> bool:
-    """Return whether a table of some features can rise and fall as is asked along all of them."""
+    """Return whether a table of some features can satisfy the signs of all of them."""
     asked = [signs[one] for one in members if one in signs]
     return len(asked) < 2 or (len(asked) == 2 and relation(*asked) != 0)
 
 
 def fill_order(mass: Floats, axis: int, n_ordered: int) -> Floats:
-    """Return the weight of joint values, with a trace along the order where any value has some."""
+    """Return the weight of joint values, with a tiny one along the order where any has some."""
     out = mass.copy()
     inside = np.moveaxis(out, axis, -1)[..., :n_ordered]
     inside[...] = np.where((inside > 0).any(axis=-1, keepdims=True), np.maximum(inside, TRACE), 0.0)
@@ -149,7 +149,7 @@ def fill_order(mass: Floats, axis: int, n_ordered: int) -> Floats:
 class TableSteps:
     """The cells of tables whose scores are levels and steps.
 
-    `low` and `high`, (n_cells, n_columns), bound all parameters; infinite where nothing does.
+    `low` and `high`, (n_cells, n_columns), bound all parameters; infinite if unbounded.
     """
 
     def __init__(self, n_cells: int, n_columns: int) -> None:
@@ -158,7 +158,7 @@ class TableSteps:
         self.high = np.full((n_cells, n_columns), np.inf)
 
     def bound(self, cells: Ints, signs: NDArray[np.int8]) -> None:
-        """Give all but the first of some cells, shape (n_contexts, n_ordered), their sign."""
+        """Bound all but the first of some cells, shape (n_contexts, n_ordered), by their sign."""
         low, high = column_bounds(signs, self.low.shape[1])
         self.low[cells[:, 1:]] = low
         self.high[cells[:, 1:]] = high
@@ -166,15 +166,15 @@ class TableSteps:
     def add_table(
         self, places: Ints, n_ordered: Sequence[int], asked: Sequence[NDArray[np.int8]]
     ) -> None:
-        """Add a table of one or two features along which scores rise or fall as `asked`.
+        """Add a table of one or two features along which scores rise or fall as in `asked`.
 
-        `places` are its cells, those features' axes last; -1 for none. The first `n_ordered`
-        values of each stand in order.
+        `places` are its cells, with those features' axes last; -1 for none. The first `n_ordered`
+        values of each are ordered.
         """
         sizes = places.shape[-len(asked) :]
         choices = [[slice(k), *range(k, size)] for k, size in zip(n_ordered, sizes, strict=True)]
         for chosen in product(*choices):
-            # A value outside the order stands alone; along the other feature there are steps.
+            # A value outside the order has its own level; along the other feature there are steps.
             inside = [at for at, one in enumerate(chosen) if isinstance(one, slice)]
             if not inside:
                 continue
