@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import Bounds, minimize
 
-from tanager.loglinear.optimiser import minimise
+from tanager.loglinear.optimiser import minimise, solve_linear
 
 SEEDS = range(25)
 
@@ -100,3 +100,9 @@ def test_rest_at_a_bound_is_left_where_another_parameter_moves(seed):
     )
     assert found.value <= value + 1e-9 * max(abs(value), 1.0)
     assert ((at == 0) == (found.at < 1e-9)).mean() > 0.8
+
+
+def test_systems_that_rounding_has_solved_are_left_alone():
+    wanted = np.array([[1e50, 1.0], [0.0, 2.0]])
+    found = solve_linear(lambda x: np.where(x > 1e40, 0.0, 2.0 * x), wanted, np.ones((2, 1)), 5)
+    np.testing.assert_allclose(found, [[0.0, 0.5], [0.0, 1.0]])

@@ -393,7 +393,9 @@ def solve_linear(
     size = np.einsum("ij,ij->j", left, ahead)
     for _ in range(steps):
         turned = times(ahead)
-        step = size / np.maximum(np.einsum("ij,ij->j", ahead, turned), 1e-300)
+        bent = np.einsum("ij,ij->j", ahead, turned)
+        # Where rounding has used up the curvature, the system is solved.
+        step = np.divide(size, bent, out=np.zeros_like(size), where=bent > TINY)
         out += step * ahead
         left = left - step * turned
         scaled = scale * left
