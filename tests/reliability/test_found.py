@@ -13,6 +13,7 @@ from tanager import BayesNetClassifier, open_table
 from tanager.errors import ConfigurationError, DataError, TanagerError
 from tanager.evaluation import Dataset, Experiment
 from tanager.sources import open_source
+from tanager.sources.formats import reading
 
 TABLE = pa.table({"a": ["p", "q"] * 50, "y": ["u", "v"] * 50})
 
@@ -346,3 +347,12 @@ def test_a_sheet_whose_parts_fill_the_memory_is_refused(tmp_path):
             packed.writestr(name, content)
     with pytest.raises(DataError, match="unpacks to far more"):
         fit(path)
+
+
+def test_a_size_that_no_file_so_small_can_unpack_to_is_damage(tmp_path):
+    path = tmp_path / "t.arrow"
+    path.write_bytes(bytes(5_000))
+    with pytest.raises(DataError, match="damaged"), reading(path):
+        raise pa.ArrowMemoryError("malloc of size 39204245760 failed")
+    with pytest.raises(MemoryError), reading(path):
+        raise pa.ArrowMemoryError("malloc of size 39204245 failed")

@@ -65,10 +65,14 @@ def open_unpacked(path: Path | RemoteFile) -> pa.NativeFile:
     return pa.CompressedInputStream(stream, codec[ending]) if ending in codec else stream
 
 
-def _is_absurd(error: MemoryError) -> bool:
-    """Return whether more bytes were requested than can be addressed, due to a corrupt size."""
+def _is_absurd(error: MemoryError, path: Path | RemoteFile) -> bool:
+    """Return whether more bytes were requested than can be addressed, due to a corrupt size.
+
+    Or more than the file can unpack to: no codec packs 2^17 bytes into one.
+    """
     asked = re.search(r"size (\d+)", str(error))
-    return asked is not None and int(asked[1]) > ADDRESSABLE
+    most = path.stat().st_size << 17 if isinstance(path, Path) else ADDRESSABLE
+    return asked is not None and int(asked[1]) > min(most, ADDRESSABLE)
 
 
 @contextmanager
@@ -77,7 +81,7 @@ def reading(path: Path | RemoteFile) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, OSError, UnicodeError, MemoryError) as error:
-        if isinstance(error, MemoryError) and not _is_absurd(error):
+        if isinstance(error, MemoryError) and not _is_absurd(error, path):
             raise  # also an ArrowException, but the file is fine
         text = one_line(error)
         if isinstance(error, UnicodeError) or "invalid UTF8" in text:
