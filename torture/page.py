@@ -233,6 +233,12 @@ versions, `make floors`.
 - With the lowest pyarrow, and no pandas beside it, no number could be read.
 - A finished cell of a run file without its bins of confidence gave an error of Python.
 - The C of a network with one edge compiled with a warning, by the newest gcc with another one.
+- In SQL, instants as categories that differ by microseconds fell together before 1684 and after
+  2255: they were compared as seconds.
+- Intervals of discriminative scores divided by nothing under weights of 1e50. A damaged size of
+  39 GB in a file of 5 kB was told as a lack of memory.
+- Thousands of classes took gigabytes whatever the memory limit: selective kDB's counts, and the
+  steps that the optimiser of the default remembers.
 """
 
 
