@@ -23,87 +23,87 @@ from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
 from tanager.threads import one_blas_thread
 
-FOLDS_KEY = 6_202  # names the random stream of the folds
-LEAST_ROWS = 2 * N_FOLDS  # below, held-out rows say nothing
-JUDGING_ROWS = 2_000  # held-out rows that settle a choice among a few strengths or shares
-GATHERED_ROWS = 50_000  # fewer are brought together, and each fold learns groups and structure
-FOLD_ROWS = 20_000  # about as many rows are held out of very many, with few classes
-FOLD_NUMBERS = 1 << 21  # with more classes: what is said of them
+FOLDS_KEY = 6_202  # key of the folds' random stream
+LEAST_ROWS = 2 * N_FOLDS  # with fewer, held-out rows are uninformative
+JUDGING_ROWS = 2_000  # held-out rows that suffice to choose among a few strengths or shares
+GATHERED_ROWS = 50_000  # fewer are gathered in memory, and each fold learns groups and structure
+FOLD_ROWS = 20_000  # about how many rows of a large table are held out, with few classes
+FOLD_NUMBERS = 1 << 21  # with more classes: rows times classes
 MOST_FOLDS = 250
-LITTLE_LOST = 0.001  # of the pool's held-out loss, without its deepest member
-MOST_NUMBERS = 1 << 22  # of a network with more than one parent per feature
-INPUT_PARENTS = 2  # that P(x) reads where the scores need none
-MOST_INPUT_NUMBERS = 1 << 20  # of a network whose edges only P(x) reads
+LITTLE_LOST = 0.001  # acceptable relative loss from dropping the pool's deepest member
+MOST_NUMBERS = 1 << 22  # in a network with more than one parent per feature
+INPUT_PARENTS = 2  # used by P(x) even if the scores need none
+MOST_INPUT_NUMBERS = 1 << 20  # in a network whose edges are used only by P(x)
 
 
 @dataclass(eq=False, repr=False)
 class Layered(GroupedLearner):
     r"""One network from layers of smooth scores: each feature alone, with one parent, with more.
 
-    The score of a class is a sum over features. A feature adds a smooth curve
-    over its values and, layer by layer, tables of its groups under its first,
+    The score of a class is a sum over features. A feature contributes a smooth curve
+    over its values and, layer by layer, tables of its groups given its first,
     first two, ... parents. The models of every depth, and generative tables,
     are pooled by the geometric mean of their posteriors,
 
     .. math:: P(y \mid x) \propto e^{b_y} \prod_m P_m(y \mid x)^{a_m}
 
-    with shares fitted to held-out rows, and class offsets b with which the training rows are
-    predicted as many of each class as they have. Choose it where the probabilities
-    matter most: the numbers keep their resolution, and the depth comes from the
+    with shares fitted on held-out rows, and class offsets b that make the predicted class
+    frequencies on the training rows match the actual ones. Choose it if probabilities
+    matter most: numeric features keep their resolution, and the depth is chosen from the
     data.
 
     Parameters
     ----------
     generative : str, CountLearner or None
-        The generative tables that join the pool, with one parent; None for none.
+        The generative tables in the pool, with one parent; None for none.
     max_iter : int
-        Iterations of the optimiser for one fit that is judged by held-out rows;
-        twice as many for one that is kept.
+        Maximum iterations of the optimiser for a fit that is only scored on held-out rows;
+        twice as many for a final fit.
     tol : float
         Relative improvement of the objective at which it stops; a hundredth of
-        it for a fit that is kept.
+        it for a final fit.
 
     Notes
     -----
-    Held-out rows choose the strength of each layer's ridge. How the curves and tables of a layer
-    compare is estimated from the fit itself, by its evidence: those that say nothing shrink.
+    The strength of each layer's ridge is chosen on held-out rows. Relative strengths within a layer
+    are estimated from the fit itself, by its evidence: uninformative curves and tables shrink.
 
-    A feature is fine as a child and coarse as a parent: ordered values have
-    groups of neighbours, learned from the classes (`tanager.codes.learn_groups`).
-    The pool of log-linear models on one structure is a log-linear model on it,
-    so the result is one set of tables, and where the structure has no
-    immoralities a proper network, which marginalises, explains and exports.
+    A feature is fine as a child and coarse as a parent: adjacent ordered values
+    are grouped, learned from the classes (`tanager.codes.learn_groups`).
+    A pool of log-linear models on one structure is a log-linear model on it,
+    so the result is one set of tables and, if the structure has no
+    immoralities, a proper network, with marginals, explanations and exports.
 
-    Folds are honest: cut points (``bins="fine"``) never saw a class; groups,
+    Folds are honest: cut points (``bins="fine"``) never use the class; groups,
     structure, scores and tables are learned for each fold from the rows outside
-    it. From 50,000 rows on groups and structure are those of all rows in every
-    fold: so many rows can hardly be told by a fold. A structure that was given,
+    it. From 50,000 rows on, all folds share the groups and structure of all
+    rows, since a single fold hardly affects them. A structure that is given,
     not learned, is the same in all folds.
 
-    Fewer than 50,000 rows are brought together and learned from on one thread,
+    Fewer than 50,000 rows are gathered in memory and processed on one thread,
     whatever the engine.
 
     A generative model that predicts held-out rows worse than the class frequencies
     is overfitting noise, so it's left out.
 
-    P(x) keeps two parents per feature even where the scores read fewer: columns that
-    repeat one another would otherwise count as independent evidence as soon as some
-    input is unknown. Where steep scores leave it less likely than its tree alone, or a wider
-    tree is much likelier, it gets up to five, as far as tables stay small. It's fitted to the
-    rows' P(x), smoothed as leave-one-out says, and to the class shares overall and per value. The
-    posterior of a complete row doesn't depend on it.
+    P(x) keeps two parents per feature even if the scores use fewer: redundant
+    columns would otherwise count as independent evidence as soon as some
+    input is unknown. If steep scores make the rows less likely than the tree alone does, or a
+    wider tree makes them much likelier, it gets up to five, as long as tables stay small. It's
+    fitted to the rows' P(x), with smoothing chosen by leave-one-out, and to the class shares
+    overall and per value. The posterior of a complete row doesn't depend on it.
 
     ``info_["parameters"]`` has `shares`, `held_out_loss` of the pool and of each
-    member (the first has no edges), `members`, what each of them reports, and `found_again`:
-    each edge with the share of folds that found it, too. An edge that few of them found would be
-    another with another seed, at about the same loss.
+    member (the first has no edges), `members`, with each one's diagnostics, and `found_again`:
+    each edge with the share of folds that also found it. An edge found by few of them would be
+    different with another seed, at about the same loss.
 
     References
     ----------
     Genest and Zidek (1986), DOI 10.1214/ss/1177013825: the logarithmic opinion
     pool. MacKay (1992), DOI 10.1162/neco.1992.4.3.415: strengths by evidence.
     Eilers and Marx (1996), DOI 10.1214/ss/1038425655: a ridge on differences of
-    neighbouring scores.
+    adjacent scores.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class Layered(GroupedLearner):
 
     @one_blas_thread()
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
-        """Learn every member, and pool them; a parent that none reads has one group."""
+        """Learn every member, and pool them; a parent that none of them uses has one group."""
         generative = self._check()
         if counts.domain.n_classes == 1:
             return MEstimate(m=1.0).learn(structure, counts, plan)
@@ -151,7 +151,7 @@ class Layered(GroupedLearner):
         return replace(tables, held_out=held_out_rows(members, shares, trial))
 
     def _check(self) -> CountLearner | None:
-        """Return the generative learner; raise a ConfigurationError for what is not allowed."""
+        """Return the generative learner; raise a ConfigurationError for invalid options."""
         from tanager.parameters.registry import resolve_parameters
 
         self._allow("max_iter", is_whole(self.max_iter, 1), "a whole number from 1 on")
@@ -170,13 +170,13 @@ class Layered(GroupedLearner):
         return Settings(self.max_iter, self.tol)
 
     def _gathered(self, rows: Rows, context: FitContext) -> tuple[Rows, FitContext]:
-        """Bring the rows together on this machine where they are few: passes are then quick."""
+        """Gather the rows on this machine if they are few, so that passes are quick."""
         if rows.n_rows >= GATHERED_ROWS:
             return rows, context
         return collect_rows(rows, None, context), replace(context, engine=LocalEngine())
 
     def _trial(self, part: Part, context: FitContext, judges: Rows) -> Trial | None:
-        """Return the judges of each judging fold, and all that is learned from the others."""
+        """Return each judging fold's held-out rows, and everything learned from the other folds."""
         rows, inner = part.rows, part.context
         if rows.n_rows < LEAST_ROWS:
             return None
@@ -202,7 +202,7 @@ class Layered(GroupedLearner):
     def _members(
         self, generative: CountLearner | None, part: Part, trial: Trial | None
     ) -> list[Member]:
-        """Return members whose choices are made: deeper ones while held-out rows reward them."""
+        """Return members with all choices made: deeper ones while the held-out loss improves."""
         settings = self._settings()
         members: list[Member] = []
         previous: Smooth | None = None
@@ -227,9 +227,9 @@ class Layered(GroupedLearner):
 
 
 def _found_again(kept: Structure, whole: Structure, trial: Trial) -> list[tuple[str, str, float]]:
-    """Return each edge (parent, feature) and the share of folds that found it, either way around.
+    """Return each edge (parent, feature) and the share of folds that found it, in either direction.
 
-    Empty where the folds learned no structure of their own.
+    Empty if the folds didn't learn their own structures.
     """
     learned = [part.structure for part in trial.parts if part.structure is not whole]
     if not learned:
@@ -246,10 +246,10 @@ def _found_again(kept: Structure, whole: Structure, trial: Trial) -> list[tuple[
 
 
 def _kept_parents(part: Part, read: int) -> int:
-    """Return how many parents each feature keeps: those the scores read, or more for P(x).
+    """Return how many parents each feature keeps: those used by the scores, or more for P(x).
 
-    Scores may need no edge where columns repeat one another, but a network without edges would
-    take those columns for independent evidence as soon as something is unknown.
+    Scores may need no edges between redundant columns, but a network without edges would
+    treat those columns as independent evidence as soon as something is unknown.
     """
     for depth in range(INPUT_PARENTS, read, -1):
         if part.n_numbers(depth) <= MOST_INPUT_NUMBERS:
@@ -260,8 +260,8 @@ def _kept_parents(part: Part, read: int) -> int:
 def _affordable(structure: Structure, plan: FitPlan) -> Structure:
     """Return the structure without the last parents of tables that are too large.
 
-    Two columns of a thousand values each would have a table of a million numbers, hardly one
-    of them with a row to learn from.
+    Two columns of a thousand values each would have a table of a million numbers, hardly any
+    with a row to learn from.
     """
     limited = structure.within(plan.grouped_counts.domain, MAX_TABLE)
     if limited != structure:
@@ -277,9 +277,9 @@ def _affordable(structure: Structure, plan: FitPlan) -> Structure:
 
 
 def _worthwhile(members: list[Member], trial: Trial | None) -> list[Member]:
-    """Leave out the deepest members without which the pool loses little.
+    """Leave out the deepest members that the pool hardly needs.
 
-    Their tables are by far the largest: to learn, to keep and to read.
+    Their tables are by far the largest: to learn, to store and to read.
     """
     if trial is None:
         return members

@@ -1,6 +1,6 @@
 """The members of a layered pool: smooth scores of some depth, and generative tables.
 
-Along features with a sign, generative tables are replaced by the nearest ones that rise or fall.
+For features with a sign, generative tables are replaced by the nearest monotone ones.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import DenseTable, Tables, log_posterior
 from tanager.structure import FitPlan, Structure
 
-WORKING = 8  # vectors of parameters that a fit holds besides what it remembers, about
-LEAST_GAIN = 0.5  # nats on all left-out rows for which a weaker prior is taken: less may be chance
-ASKED = 200  # left-out rows at least: a weaker prior helps most rows, and hurts rare ones much
-SURE = 2.0  # standard errors of a difference between strengths, after which no more rows are asked
-FLOOR = -690.0  # a probability of 0 is taken for 1e-300, that no member vetoes alone
-STRENGTHS = strengths(-4, 8)  # that are tried
+WORKING = 8  # approximate number of parameter vectors in a fit, besides its memory
+LEAST_GAIN = 0.5  # nats in total that justify a weaker prior: a smaller gain may be chance
+ASKED = 200  # minimum left-out rows: a weaker prior helps most rows, but hurts a few badly
+SURE = 2.0  # standard errors between two strengths that settle the comparison
+FLOOR = -690.0  # treat a probability of 0 as 1e-300, so that no single member has a veto
+STRENGTHS = strengths(-4, 8)  # strengths to try
 FIRST, LAST = STRENGTHS.index(1.0), len(STRENGTHS) - 1
 
 
 class Trial:
-    """The parts that leave a fold out, with the rows of that fold, in memory.
+    """The parts that each leave a fold out, with the rows of that fold, in memory.
 
-    `labels` and `weights` are those of the left-out rows, fold after fold.
+    `labels` and `weights` are those of the left-out rows, fold by fold.
     """
 
     def __init__(self, parts: list[Part], held: list[Rows], *, apart: bool = False) -> None:
         self.parts = parts
-        self.apart = apart  # whether the held rows aren't among the parts' own
+        self.apart = apart  # whether the held-out rows aren't among the parts' own
         self.held = held
         chunks = [rows.gather() for rows in held]
         self.labels: NDArray[np.uint16] = np.concatenate([chunk.labels for chunk in chunks])
@@ -50,13 +50,13 @@ class Trial:
         self.weights: Floats = np.concatenate(weights)
 
     def loss(self, log_posteriors: Floats) -> float:
-        """Return the mean loss of what is said of the left-out rows, (n_rows, n_classes)."""
+        """Return the mean loss of predictions for the left-out rows, (n_rows, n_classes)."""
         own = log_posteriors[np.arange(len(self.labels)), self.labels]
         return -float((self.weights * own).sum() / self.weights.sum())
 
     @cached_property
     def log_shares(self) -> Floats:
-        """The classes' shares of the other folds' rows, smoothed: (n_rows, n_classes)."""
+        """The class shares in the other folds' rows, smoothed: (n_rows, n_classes)."""
         said = [
             np.tile(np.log(part.smoothed_shares), (rows.n_rows, 1))
             for part, rows in zip(self.parts, self.held, strict=True)
@@ -65,23 +65,23 @@ class Trial:
 
 
 class MemberScores(NamedTuple):
-    """What a member adds up for each class, feature by selected feature."""
+    """A member's contributions to each class, by selected feature."""
 
     class_node: Floats  # (n_classes,)
     values: list[Floats]  # (arity, n_classes)
-    groups: list[Floats]  # (*parent_groups, n_groups, n_classes), under the first parents
+    groups: list[Floats]  # (*parent_groups, n_groups, n_classes), given the first parents
 
 
 class Member(ABC):
-    """One way to score the classes; `choose` sets what it says of left-out rows."""
+    """One way to score the classes; `choose` sets its predictions for left-out rows."""
 
-    depth: int  # the most parents of a feature
-    held_out: Floats  # (n_left_out, n_classes): log-posteriors by fits without the row's fold
+    depth: int  # maximum number of parents of a feature
+    held_out: Floats  # (n_left_out, n_classes): out-of-fold log-posteriors
     loss: float = np.nan  # their mean loss
 
     @abstractmethod
     def choose(self, trial: Trial) -> None:
-        """Make all choices on left-out rows, and answer for them."""
+        """Make all choices on left-out rows, and predict them."""
 
     @abstractmethod
     def scores(self, part: Part) -> MemberScores:
@@ -89,31 +89,31 @@ class Member(ABC):
 
     @abstractmethod
     def record(self) -> dict[str, Any]:
-        """Return what is worth knowing."""
+        """Return diagnostics."""
 
 
 class Smooth(Member):
-    """Smooth scores of the features, and of their groups under up to `depth` parents.
+    """Smooth scores of the features, and of their groups given up to `depth` parents.
 
-    It starts from scores and strength of a `shallower` member of one parent less.
+    It starts from the scores and strength of a `shallower` member with one parent fewer.
     """
 
     def __init__(self, depth: int, settings: Settings, shallower: Smooth | None = None) -> None:
         self.depth = depth
         self.settings = settings
-        # A table wants about three times the prior of the tables that it refines.
+        # A table needs a prior about three times as strong as the tables it refines.
         self.place: int = FIRST if shallower is None else min(shallower.place + 1, LAST)
         self._before = [STRENGTHS[FIRST]] * depth  # strengths of the layers with fewer parents
         if shallower is not None:
             self._before = [*shallower._before, STRENGTHS[shallower.place]]
         self.passes = 0
         self._shallower = shallower
-        self._converged: bool | None = None  # where it is not heard there is no last fit
-        self._fits: list[tuple[Terms, Fit]] = []  # of the trial's parts
+        self._converged: bool | None = None  # None without a final fit, if it has no share
+        self._fits: list[tuple[Terms, Fit]] = []  # for the trial's parts
         self._relative: Floats | None = None  # (n_families,): precisions in the last fit
 
     def choose(self, trial: Trial) -> None:
-        """Go from the first strength to better neighbours, as far as they improve."""
+        """Move from the first strength to adjacent ones for as long as they improve."""
         terms = [part.terms(self.depth) for part in trial.parts]
         self._check_memory(trial.parts)
         rows = [part.located(self.depth) for part in trial.parts]
@@ -123,7 +123,7 @@ class Smooth(Member):
             if trial.apart
         ]
         last: list[Fit | None] = [None] * len(terms)
-        said: dict[tuple[int, int], Floats] = {}  # by place and part; large: of two places
+        said: dict[tuple[int, int], Floats] = {}  # by strength and part; at most two strengths
         found: dict[tuple[int, int], Fit] = {}
 
         def judge(place: int, at: int) -> Floats:
@@ -136,7 +136,7 @@ class Smooth(Member):
             return said[place, at]
 
         def gain(before: int, after: int) -> float:
-            """Compare two places by one part after the other, until it's beyond much doubt."""
+            """Compare two strengths part by part, until the difference is clear."""
             for key in [key for key in said if key[0] not in (before, after)]:
                 del said[key], found[key]
             gaps = np.zeros(0)
@@ -157,19 +157,19 @@ class Smooth(Member):
         self.held_out = np.concatenate([judge(self.place, at) for at in parts])
         self.loss = trial.loss(self.held_out)
         fits = [found[self.place, at] for at in parts]
-        if len(terms) == 1 and last[0] is not None:  # of several, none has the terms of all rows
+        if len(terms) == 1 and last[0] is not None:  # with several, none has the terms of all rows
             fits[0] = fits[0]._replace(curvature=last[0].curvature)
         self._fits = list(zip(terms, fits, strict=True))
 
     def _first(self, terms: Terms, at: int) -> Floats | None:
-        """Return where to start from in a part of the trial."""
+        """Return the starting point for a part of the trial."""
         if self._shallower is None:
             return None
         other, fit = self._shallower._fits[at]
         return terms.carry(fit.free, other)
 
     def scores(self, part: Part) -> MemberScores:
-        """Fit all rows, along the strengths from the next stronger ones."""
+        """Fit all rows, going through the strengths from stronger to weaker."""
         self._check_memory([part])
         terms, rows = part.terms(self.depth), part.located(self.depth)
         fit = next((fit for known, fit in self._fits if known is terms), None)
@@ -207,7 +207,7 @@ class Smooth(Member):
         return fit
 
     def _check_memory(self, parts: Sequence[Part]) -> None:
-        """Refuse fits beyond the memory limit: of very many classes, or values."""
+        """Refuse fits beyond the memory limit, with very many classes or values."""
         domain, sizes = parts[0].rows.domain, dict.fromkeys(parts[0].rows.domain.names, 0)
         for part in parts:
             terms = part.terms(self.depth)
@@ -219,7 +219,7 @@ class Smooth(Member):
         parts[0].context.check_tables(sizes, domain.n_classes)
 
     def layers(self, part: Part, place: int | None = None) -> list[float]:
-        """Return the strength of each layer, with the one chosen or another for the last."""
+        """Return the strength of each layer, with the chosen or another one for the last."""
         own = STRENGTHS[self.place if place is None else place]
         return [*self._before, own] if self._apart(part) else [own] * (self.depth + 1)
 
@@ -228,7 +228,7 @@ class Smooth(Member):
         return cell_precisions(part.terms(self.depth), self.layers(part), self._relative)
 
     def _apart(self, part: Part) -> bool:
-        """Whether the tables with most parents have a strength of their own."""
+        """Whether the tables with the most parents have their own strength."""
         return part.has_many_rows and self.depth > 0
 
     def record(self) -> dict[str, Any]:
@@ -242,17 +242,17 @@ class Smooth(Member):
 
 
 class Generative(Member):
-    """Tables of groups that are estimated from counts."""
+    """Tables of groups estimated from counts."""
 
-    depth = 1  # parents of a feature at most
+    depth = 1  # maximum number of parents of a feature
 
     def __init__(self, learner: CountLearner) -> None:
         self.learner = learner
-        # How sure the tables are whose `scores` were asked for, where that is known.
+        # The variances of the tables last returned by `scores`, if known.
         self.variances: tuple[Structure, Tables] | None = None
 
     def choose(self, trial: Trial) -> None:
-        """Answer for the left-out rows by tables of the others."""
+        """Predict the left-out rows with tables from the others."""
         said = []
         for part, rows in zip(trial.parts, trial.held, strict=True):
             counts = part.grouped_counts
@@ -283,13 +283,13 @@ class Generative(Member):
 
 
 def under_parents(scores: Floats, n_parents: int) -> Floats:
-    """Bring scores under the first parents, (*groups, number, n_classes), under more of them."""
+    """Expand scores given the first parents, (*groups, number, n_classes), to more parents."""
     ones = (1,) * (n_parents + 2 - scores.ndim)
     return scores.reshape(*scores.shape[:-2], *ones, *scores.shape[-2:])
 
 
 def add_layer(scores: Floats, layer: Floats, axes: Sequence[int]) -> Floats:
-    """Add a table (*groups, n_groups, n_classes) of the parents of some axes to scores."""
+    """Add a table (*groups, n_groups, n_classes) over the parents on some axes to scores."""
     n_parents = max(scores.ndim - 2, max(axes) + 1)
     shape = [1] * n_parents
     for axis, size in zip(axes, layer.shape, strict=False):
@@ -304,8 +304,8 @@ def _parents(depth: int) -> str:
 def apart(structure: Structure, signs: Signs) -> Structure:
     """Return the structure without edges at features along which the class rises or falls.
 
-    A generative table of such a feature's child may fall along it where the sum
-    of all tables rises; term by term nothing could be promised.
+    A generative table of such a feature's child may fall along it even if the sum
+    of all tables rises; nothing could be guaranteed for a single term.
     """
 
     def allowed(feature: int, parents: tuple[int, ...]) -> bool:
@@ -315,7 +315,7 @@ def apart(structure: Structure, signs: Signs) -> Structure:
 
 
 def project_tables(structure: Structure, tables: Tables, counts: Counts, signs: Signs) -> Tables:
-    """Return tables of a structure that is `apart`, those of the signed features projected."""
+    """Return tables of an `apart` structure, with those of the signed features projected."""
     if not signs:
         return tables
     families = []
@@ -331,9 +331,9 @@ def project_tables(structure: Structure, tables: Tables, counts: Counts, signs: 
 
 
 def project_scores(scores: Floats, signs: NDArray[np.int8], weights: Floats) -> Floats:
-    """Return scores (n_ordered, n_classes) that rise and fall as asked, near the given ones.
+    """Return scores (n_ordered, n_classes) that rise and fall as required, close to the given ones.
 
-    Differences to a reference (the class that is asked about; with one that
+    Differences to a reference (the class with a sign; with one that
     rises and one that falls, the mean of the others) are replaced by their
     isotonic regression, weighted by the rows of each value.
 

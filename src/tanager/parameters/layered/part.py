@@ -28,38 +28,38 @@ from tanager.numerics import Floats
 from tanager.structure import FitPlan, KTree, Structure
 from tanager.structure.ktree import ROOMY_PARENTS, Room
 
-MAX_TABLE = 1 << 16  # numbers of a feature's table of groups
-OWN_TABLE_ROWS = 1_000  # from which on parents have tables, and layers strengths, of their own
-LEAST_CLASS_ROWS = 10  # per class in the mean, without which a slant is noise, and large
-WIDE_TABLE = 1 << 14  # numbers of a table with parents that P(x) alone reads
-WIDE_TABLES = 1 << 16  # of all of them together
-JOINT_ROWS = 5_000  # from which on a feature has a table with more than two parents together
+MAX_TABLE = 1 << 16  # numbers in a feature's table of groups
+OWN_TABLE_ROWS = 1_000  # minimum for separate tables per parent, and strengths per layer
+LEAST_CLASS_ROWS = 10  # minimum mean per class: with fewer, a slant is large and mostly noise
+WIDE_TABLE = 1 << 14  # numbers in a table with parents used only by P(x)
+WIDE_TABLES = 1 << 16  # for all of them in total
+JOINT_ROWS = 5_000  # minimum for joint tables with more than two parents
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows to learn from, with groups and a structure, and rows that are left out."""
+    """Rows to learn from, with groups and a structure, and rows left out."""
 
     rows: Rows  # all rows, with the features' own codes
-    groups: tuple[Groups, ...]  # of each feature, by which it is read as a parent
+    groups: tuple[Groups, ...]  # of each feature, used when it is a parent
     structure: Structure
-    plan: FitPlan  # of the rows to learn from
-    context: FitContext  # where all rows are read
-    fold: Fold | None = None  # the rows to learn from; None is all
-    value_weights: list[Floats] = field(default_factory=list)  # of each feature's values
-    reads: dict[int, int] = field(default_factory=dict)  # the first parents that scores may read
+    plan: FitPlan  # for the rows to learn from
+    context: FitContext  # for passes over all rows
+    fold: Fold | None = None  # the rows to learn from; None for all
+    value_weights: list[Floats] = field(default_factory=list)  # weights of each feature's values
+    reads: dict[int, int] = field(default_factory=dict)  # how many parents scores may use
     # by parent and feature: the curves of pairs of numbers
     slants: dict[tuple[int, int], tuple[Slant, ...]] = field(default_factory=dict)
     _terms: dict[int, Terms] = field(default_factory=dict)  # by depth; of all rows
 
     @property
     def has_many_rows(self) -> bool:
-        """Whether held-out rows can tell more choices from chance."""
+        """Whether held-out rows can distinguish more choices from chance."""
         return self.rows.n_rows >= OWN_TABLE_ROWS
 
     @property
     def n_read(self) -> int:
-        """The most parents of a feature that scores may read."""
+        """The maximum number of parents that scores may use."""
         return max(self.reads.values(), default=0)
 
     @property
@@ -69,12 +69,12 @@ class Part:
 
     @property
     def _read(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Each selected feature with the parents that its scores may read."""
+        """Each selected feature with the parents that its scores may use."""
         return ((one, parents[: self.reads[one]]) for one, parents in self._families)
 
     @property
     def signs(self) -> Signs:
-        """Of the features along which classes rise or fall."""
+        """For the features along which classes rise or fall."""
         return self.plan.signs
 
     @classmethod
@@ -87,11 +87,11 @@ class Part:
         return part._refined(plan)
 
     def without(self, fold: Fold) -> Part:
-        """Return the part that learns scores from the rows of a `Fold` alone."""
+        """Return the part that learns scores only from the rows of a `Fold`."""
         return replace(self, fold=fold)
 
     def shortened(self, depth: int) -> Part:
-        """Return the part without parents beyond the first `depth`, but for those a network needs.
+        """Return the part with only the first `depth` parents, plus those a network needs.
 
         Without immoralities there is a network with the posterior of the scores.
         """
@@ -99,9 +99,9 @@ class Part:
         return replace(self, structure=_shorten(self.structure, reads))
 
     def widened(self, whole: Structure) -> Part:
-        """Return the part with more of the parents in a `whole` structure, where tables stay small.
+        """Return the part with more parents from a `whole` structure, as long as tables stay small.
 
-        The part itself where none can be added.
+        The part itself if none can be added.
         """
         sizes, held = [int(groups.max()) + 1 for groups in self.groups], dict(self._families)
 
@@ -128,12 +128,12 @@ class Part:
         # The plan is kept without the residuals, which may be large.
         given = plan.groups, structure, replace(plan), self.context, fold, _weights(counts)
         part = Part(self.rows, *given)._refined(plan)
-        if structure.selected == self.structure.selected:  # features alone have no groups
+        if structure.selected == self.structure.selected:  # features without parents have no groups
             part._terms[0] = self.terms(0)
         return part
 
     def _refined(self, plan: FitPlan) -> Part:
-        """Divide groups as finely as the tables of the parents found allow, and find slants."""
+        """Divide groups as finely as the tables of the chosen parents allow, and find slants."""
         part, domain = replace(self, reads=n_read(self.structure, plan)), self.rows.domain
         families = [(feature, *parents) for feature, parents in part._read if parents]
         room = table_room(self.rows.n_rows, domain.n_classes)
@@ -142,7 +142,7 @@ class Part:
         return replace(part, slants=part._find_slants(plan))
 
     def _find_slants(self, plan: FitPlan) -> dict[tuple[int, int], tuple[Slant, ...]]:
-        """Return the curves of pairs of numbers, by the residuals of a plan."""
+        """Return the curves of pairs of numbers, based on the residuals of a plan."""
         domain = self.rows.domain
         orders = grouped_domain(domain, self.groups).n_ordered
         numbers = {one for one, n in enumerate(orders) if n >= LEAST_SLANTED} - set(self.signs)
@@ -154,7 +154,7 @@ class Part:
 
     @cached_property
     def grouped_counts(self) -> Counts:
-        """Counts of the groups, of the rows to learn from."""
+        """Counts of the groups in the rows to learn from."""
         rows = self.rows if self.fold is None else self.rows.subset(self.fold)
         return Counts(group_rows(rows, self.groups), self.context)
 
@@ -165,7 +165,7 @@ class Part:
 
     @property
     def class_shares(self) -> Floats:
-        """The classes' shares of the rows to learn from."""
+        """The class shares in the rows to learn from."""
         total = float(self.class_counts.sum())
         return self.class_counts / total if total > 0 else self.class_counts
 
@@ -177,17 +177,17 @@ class Part:
 
     @cached_property
     def columns(self) -> Columns:
-        """The features, then their groups, then the coarse ones of larger tables."""
+        """The features, then their groups, then the coarse groups of larger tables."""
         return Columns.of(self.rows.domain, self.groups, self._coarse)
 
     @cached_property
     def _coarse(self) -> tuple[Groups, ...]:
-        """Groups of groups, by which tables of three and more features are read."""
+        """Groups of groups, used in tables of three and more features."""
         pairs = zip(self.groups, self.rows.domain.n_ordered, strict=True)
         return tuple(coarsen_groups(group, n_ordered) for group, n_ordered in pairs)
 
     def spell_out(self, layer: Floats, members: tuple[int, ...]) -> Floats:
-        """Return the scores of a table of some features, (*sizes, n), by the groups of pairs."""
+        """Expand the scores of a table of some features, (*sizes, n), to the groups of pairs."""
         if len(members) == 2:
             return layer
         whole = [np.unique(self.groups[one], return_index=True)[1] for one in members]
@@ -195,7 +195,7 @@ class Part:
         return layer[np.ix_(*held)]
 
     def terms(self, depth: int) -> Terms:
-        """Return the terms of each feature, and of its groups under 1, 2, .. `depth` parents."""
+        """Return the terms of each feature, and of its groups given 1, 2, .. `depth` parents."""
         if depth not in self._terms:
             n_features = self.rows.domain.n_features
             families: list[tuple[int, ...]] = [(one,) for one in self.structure.selected]
@@ -216,10 +216,10 @@ class Part:
     def interactions(self, depth: int) -> list[tuple[int, tuple[int, ...], Slant | None]]:
         """Return each feature with its first, first two, ... up to `depth` parents, and a slant.
 
-        With many rows also with the second, third, ... alone: such a table needs far
-        fewer numbers than one of all of them, and where rows do not suffice for more, it
-        stands for it. A table is left out where it cannot rise and fall as is asked along
-        all its features.
+        With many rows also with only the second, third, ... parent: such a table needs far
+        fewer numbers than one with all of them, and replaces it if there aren't enough
+        rows for more. A table is left out if it can't satisfy the signs of all its
+        features.
         """
         return [
             (feature, chosen, slant)
@@ -231,7 +231,7 @@ class Part:
         ]
 
     def _slants(self, members: tuple[int, ...]) -> tuple[Slant | None, ...]:
-        """Return how a family is read: as a table and, of two numbers, along slants."""
+        """Return how a family is used: as a table and, for two numbers, along slants."""
         return (
             (None, *self.slants.get((members[0], members[-1]), ()))
             if len(members) == 2
@@ -239,7 +239,7 @@ class Part:
         )
 
     def _with_last(self, parents: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return the parents whose tables come with the last of some parents."""
+        """Return the sets of parents whose tables come with the last of some parents."""
         if len(parents) == 1 or not self.has_many_rows:
             return [parents]
         if len(parents) > 2 and self.rows.n_rows < JOINT_ROWS:
@@ -247,7 +247,7 @@ class Part:
         return [parents[-1:], parents]
 
     def n_numbers(self, depth: int | None = None) -> int:
-        """Return how many numbers the tables of groups have, with up to `depth` parents read."""
+        """Return how many numbers the tables of groups have, using up to `depth` parents."""
         sizes, domain = [int(groups.max()) + 1 for groups in self.groups], self.rows.domain
         held = self._families if depth is None else self._read
         families = [(feature, *parents[:depth]) for feature, parents in held]
@@ -259,11 +259,11 @@ class Part:
 
 
 def n_read(structure: Structure, plan: FitPlan) -> dict[int, int]:
-    """Return how many of its first parents each feature's scores may read.
+    """Return how many of its first parents each feature's scores may use.
 
-    All, but of an automatic k-tree none that it has for P(x) alone, nor more than two whose table
-    has no room for fine groups; more where constraints require more. They are joined by parents
-    that scores may read.
+    All, except those an automatic k-tree has only for P(x), and at most two if the table of more
+    has no room for fine groups; more if constraints require more. They are connected by parents
+    that scores may use.
     """
     families = dict(zip(structure.selected, structure.parent_indices, strict=True))
     out = {feature: len(parents) for feature, parents in families.items()}
@@ -292,7 +292,7 @@ def _weights(counts: Counts) -> list[Floats]:
 
 
 def _shorten(structure: Structure, reads: Mapping[int, int]) -> Structure:
-    """Leave out parents beyond the first ones of each feature; a moral structure stays moral."""
+    """Keep only the first parents of each feature; a moral structure stays moral."""
     parents = dict(zip(structure.selected, structure.parent_indices, strict=True))
     kept = {feature: set(held[: reads[feature]]) for feature, held in parents.items()}
     waiting = list(kept) if structure.is_moral() else []
@@ -300,7 +300,7 @@ def _shorten(structure: Structure, reads: Mapping[int, int]) -> Structure:
         held = kept[waiting.pop()]
         for one, other in permutations(held, 2):
             if one in parents[other] and one not in kept[other]:
-                kept[other].add(one)  # that joined parents stay joined
+                kept[other].add(one)  # so that connected parents stay connected
                 waiting.append(other)
     rest = tuple(
         tuple(parent for parent in held if parent in kept[feature])

@@ -1,4 +1,4 @@
-"""The pool of members: how much each counts, fitted to held-out rows, and its one network."""
+"""The pool of members: the share of each, fitted on held-out rows, and the resulting network."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from tanager.progress import Progress
 from tanager.structure import Structure
 
 PRECISION = 100.0  # of the prior around equal shares
-INPUT_WORK = 1 << 24  # cells times classes times iterations of the fit of P(x)
-INPUT_TOL = 1e-4  # relative improvement of it at which it stops
-LITTLE = 0.2  # nats of log P(x) per row: for more, it gets more parents
-VIRTUAL_ROWS = 2.0 ** np.arange(-1, 10)  # by which P(x | parents) may be smoothed
+INPUT_WORK = 1 << 24  # cells times classes times iterations when fitting P(x)
+INPUT_TOL = 1e-4  # relative improvement at which that fit stops
+LITTLE = 0.2  # nats of log P(x) per row: a larger gain justifies more parents
+VIRTUAL_ROWS = 2.0 ** np.arange(-1, 10)  # candidates for smoothing P(x | parents)
 
 
 class HeldOut(NamedTuple):
-    """Rows, and what every member says of them by tables that leave their fold out."""
+    """Rows, and every member's out-of-fold predictions for them."""
 
-    log_posteriors: list[Floats]  # (n_rows, n_classes) of each member
+    log_posteriors: list[Floats]  # (n_rows, n_classes) for each member
     labels: NDArray[np.uint16]  # (n_rows,)
     weights: Floats  # (n_rows,)
-    # (n_rows, n_classes): of the classes' shares in the other folds; what the pool says of a row
-    # where no member has a share.
+    # (n_rows, n_classes): log class shares in the other folds; the pool's prediction for a row
+    # if no member has a share.
     log_shares: Floats
 
     def loss(self, shares: Floats) -> tuple[float, Floats]:
@@ -60,12 +60,12 @@ class HeldOut(NamedTuple):
         return log_posterior(pooled)
 
     def mean_loss(self, shares: Floats) -> float:
-        """Return the pool's log-loss."""
+        """Return the pool's mean log-loss."""
         return self.loss(shares)[0] / float(self.weights.sum())
 
 
 def fit_shares(held_out: HeldOut) -> Floats:
-    """Return the non-negative shares of least held-out loss, with a prior around equal ones.
+    """Return the non-negative shares that minimise held-out loss, with a prior around equal ones.
 
     A pool that predicts worse than the class frequencies alone is shrunk towards them.
     """
@@ -111,7 +111,7 @@ def _held_out(members: Sequence[Member], trial: Trial) -> HeldOut:
 def held_out_rows(
     members: Sequence[Member], shares: Floats, trial: Trial | None
 ) -> HeldOutRows | None:
-    """Return what the pool says of rows by fits without their fold."""
+    """Return the pool's out-of-fold predictions for rows."""
     if trial is None:
         return None
     pooled = _held_out(members, trial).pooled(shares)
@@ -128,16 +128,16 @@ def pool_members(
 ) -> Tables:
     """Return the geometric mean of members, as a network if the structure allows it.
 
-    Parents in `given` that the part's structure lacks have one group, unless P(x) needs them. The
-    curvature of a `smooth` member's fit gives the variances.
+    Parents in `given` missing from the part's structure have one group, unless P(x) needs them.
+    The curvature of a `smooth` member's fit determines the variances.
     """
     structure, n_classes = part.structure, part.rows.domain.n_classes
     log_prior, n_features = np.zeros(n_classes), len(structure.selected)
     values = [np.zeros((len(part.groups[one]), n_classes)) for one in structure.selected]
-    scores = [np.zeros((1, n_classes))] * n_features  # under the parents that members read
+    scores = [np.zeros((1, n_classes))] * n_features  # given the parents used by members
     sampled, said = None if smooth is None else SampledRows.of(part), []
     progress.start("pool", total=float(len(members)), unit="members")
-    # One member after the other: the tables of all at a time would be many.
+    # One member at a time: the tables of all of them would take too much memory.
     for share, member in zip(shares, members, strict=True):
         found = member.scores(part)
         if sampled is not None:
@@ -179,10 +179,10 @@ def pool_members(
 
 @dataclass(frozen=True, eq=False)
 class _Pooled:
-    """The members' scores, pooled, and what turns them into a network."""
+    """The pooled scores of the members, and everything needed to turn them into a network."""
 
     log_prior: Floats  # (n_classes,), with offsets
-    scores: list[Floats]  # (*parent_groups, n_groups, n_classes) of each feature
+    scores: list[Floats]  # (*parent_groups, n_groups, n_classes) for each feature
     inside: list[tuple[Floats, Floats]]  # see `_within`
     given: Structure
 
@@ -199,7 +199,7 @@ class _Pooled:
         """Return the scores with all parents, P(x | parents) added."""
         out = []
         for scores, shares in zip(self.scores, inputs.shares, strict=True):
-            # What a cell gives to all classes alike cancels in P(y | x).
+            # A term shared by all classes cancels in P(y | x).
             even = scores - scores.mean(axis=-1, keepdims=True)
             out.append(under_parents(even, shares.ndim - 1) + _log_conditional(shares))
         return out
@@ -218,10 +218,10 @@ class _Pooled:
         return Tables(log_prior, families, normalized=normalized), logs
 
     def lost(self, part: Part, inputs: _Inputs, tables: Tables, rows: SampledRows) -> float:
-        """Return by how much scores make rows less likely than the tree of P(x) alone does.
+        """Return how much less likely rows are with the scores than under the tree of P(x) alone.
 
-        The sum over classes of steep scores is no product of small tables: what's left of it
-        after P(x) was fitted takes probability from where the rows are.
+        The sum of steep scores over classes isn't a product of small tables: the remainder
+        after fitting P(x) takes probability away from where the rows are.
         """
         logs = [_log_conditional(shares) for shares in inputs.shares]
         inside = [
@@ -244,7 +244,7 @@ def _under(
     logs: Sequence[Floats],
     inside: Sequence[tuple[Floats, Floats]],
 ) -> tuple[FamilyTable, ...]:
-    """Return the families' tables under more parents; those not read have one group."""
+    """Return the families' tables with more parents; unused ones have one group."""
     out = []
     places = zip(parents, part.structure.parent_indices, part.structure.selected, strict=True)
     for (wide, held, feature), log, (within, _) in zip(places, logs, inside, strict=True):
@@ -260,7 +260,7 @@ def _under(
 def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Floats]:
     """Split a feature's scores (arity, n_classes) into log P(x | its group, y) and the groups'.
 
-    They add up to the scores again, except for what all classes have in common.
+    They add up to the scores again, up to a term shared by all classes.
     """
     known = weights + 1.0 / len(weights)
     joint = scores - scores.mean(axis=-1, keepdims=True) + np.log(known)[:, None]
@@ -280,12 +280,12 @@ def _log_conditional(shares: Floats) -> Floats:
 
 
 class _Inputs(NamedTuple):
-    """P(x) of a part's groups as its tree has it."""
+    """P(x) of a part's groups under its tree."""
 
-    # P(parents, x) of each family, over all classes. They agree where families overlap if the
+    # P(parents, x) of each family, summed over classes. They agree on overlapping families if the
     # structure is moral; otherwise they're P(x | parents).
     shares: list[Floats]
-    log_likelihood: float  # per row, leaving one out
+    log_likelihood: float  # per row, by leave-one-out
 
     @classmethod
     def of(cls, part: Part) -> _Inputs:
@@ -314,8 +314,8 @@ def _smoothed(weighed: Floats, row: float) -> tuple[Floats, float]:
 
     `row` is the mean weight of a row.
 
-    Frequencies are smoothed towards those under one parent less, by the number of virtual rows
-    with the greatest leave-one-out likelihood.
+    Frequencies are smoothed towards those given one parent fewer, by the number of virtual rows
+    with the highest leave-one-out likelihood.
     """
     n_parents, n_groups = weighed.ndim - 1, weighed.shape[-1]
     shares = weighed.reshape(-1, n_groups).sum(axis=0) + row / n_groups

@@ -1,24 +1,24 @@
-r"""How sure a pool of trained scores is, as variances of the final tables' entries.
+r"""Uncertainty of a pool of trained scores, as variances of the final tables' entries.
 
-Around its optimum the penalised likelihood of smooth scores is about that of a normal variable
-whose precision is the curvature :math:`J^\top W J + \Lambda`, with W the posterior's variance in
-each row and :math:`\Lambda` the prior. Draws of it are solutions for random right-hand sides, by
+Around its optimum the penalised likelihood of smooth scores is approximately Gaussian, and its
+precision is the curvature :math:`J^\top W J + \Lambda`, with W the posterior's variance in
+each row and :math:`\Lambda` the prior. Draws are solutions for random right-hand sides, by
 conjugate gradients on a sample of rows; averaged over the values of a smooth function, intervals
-of such a posterior cover as often as they say. The generative member knows its own variances.
+from such a posterior have nominal coverage. The generative member has its own variances.
 
-With :math:`V_s` and :math:`V_g` the variance of a row's log-odds by each, and :math:`a` the
-smooth members' part of the shares, the pool's is taken as
+With :math:`V_s` and :math:`V_g` the variance of a row's log-odds under each, and :math:`a` the
+smooth members' total share, the pool's variance is approximated by
 
 .. math:: V_g + a^2 (V_s - V_g) + (1 - r) (\bar l - l_*)^2
 
-since an efficient estimate has its own variance as covariance with another one. The last term is
-how far the pool is from its best member, which others may have drawn it away from, less the share
-r that's expected by chance: the mean square of two such members' difference is
-:math:`V_s - V_g`, and is in the first two terms already.
+since the covariance of an efficient estimate with another one is its own variance. The last term
+is the squared distance of the pool from its best member, from which the others may have pulled it
+away, minus the share r expected by chance: the mean squared difference of two such members is
+:math:`V_s - V_g`, which is already part of the first two terms.
 
-What is kept is one variance per entry of the network's tables. They start as those of the entries
-themselves and are scaled until their sums over a row's entries, whose errors partly cancel, are
-those of the rows.
+One variance per entry of the network's tables is stored. They start as those of the entries
+themselves and are scaled until their sums over a row's entries, whose errors partly cancel,
+match those of the rows.
 
 References
 ----------
@@ -44,20 +44,20 @@ from tanager.parameters.layered.part import Part
 from tanager.parameters.spread import LEAST, of_log_odds, of_scores, scale_entries, sum_others
 from tanager.parameters.tables import log_posterior
 
-KEY = 6_203  # names the random streams
-MOST_ROWS, FEWEST_ROWS = 2_000, 500  # whose log-odds are drawn: as many as
-MOST_ODDS = 1 << 21  # allows, the rows times the classes
-DRAWS = 16  # in all classes together, but at least FEWEST of each
+KEY = 6_203  # key of the random streams
+MOST_ROWS, FEWEST_ROWS = 2_000, 500  # rows for drawing log-odds: as many as
+MOST_ODDS = 1 << 21  # allows, as rows times classes
+DRAWS = 16  # in total over classes, but at least FEWEST per class
 FEWEST = 4
 STEPS = 12  # of conjugate gradients
-# Of the strengths of categories' tables, since their search prefers the stronger of two that do
-# about as well: with the factor, intervals of known networks (docs/measurements/intervals.md) cover
-# as they should. With numbers they cover more than they should without any.
+# Factor on the strengths of categorical tables, whose search prefers the stronger of two that do
+# about equally well: with it, intervals for known networks (docs/measurements/intervals.md) have
+# nominal coverage. With numeric features they cover more than that even without it.
 WEAKER = 0.1
 
 
 class SampledRows(NamedTuple):
-    """Training rows, with weights that stand for all of them."""
+    """Training rows, with weights that make them represent all rows."""
 
     part: Part
     codes: Codes
@@ -65,7 +65,7 @@ class SampledRows(NamedTuple):
 
     @classmethod
     def of(cls, part: Part) -> SampledRows:
-        """Draw rows of a part."""
+        """Draw a sample of a part's rows."""
         rows, kept, seed = part.rows, part.rows, part.context.row_seed(KEY)
         most = min(MOST_ROWS, max(MOST_ODDS // rows.domain.n_classes, FEWEST_ROWS))
         if rows.n_rows > most:
@@ -75,21 +75,21 @@ class SampledRows(NamedTuple):
         weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
         codes, rng = chunk.codes.copy(), part.context.generator(KEY, 1)
         for values, arity in zip(codes, rows.domain.arities, strict=True):
-            unknown = values >= arity  # is taken for what another row has
+            unknown = values >= arity  # replaced by another row's value
             if unknown.any():
                 known = np.append(values[~unknown], 0)
                 values[unknown] = known[rng.integers(max(len(known) - 1, 1), size=unknown.sum())]
         return cls(part, codes, weights * (rows.total_weight / max(weights.sum(), LEAST)))
 
     def log_odds(self, found: MemberScores) -> Floats:
-        """Return what a member says of each class against all others, (n_rows, n_classes)."""
+        """Return a member's log-odds of each class against all others, (n_rows, n_classes)."""
         arrays = [found.class_node[None], *found.values, *found.groups]
         return _log_odds(log_posterior(_flat(arrays)[self.places(arrays)].sum(axis=0)))
 
     def places(self, arrays: Sequence[Floats]) -> Ints:
-        """Return each row's entries of arrays, one after the other, (n_arrays, n_rows).
+        """Return each row's entries in arrays laid end to end, (n_arrays, n_rows).
 
-        The arrays are the class node's, values', and groups' of features.
+        The arrays are those of the class node, the values, and the groups of features.
 
         They are (1, n_classes), (arity, n_classes) and (*parent_groups, n_groups, n_classes).
         """
@@ -118,7 +118,7 @@ def fit_variances(
     smooth: Smooth,
     log_joint: Floats,
 ) -> list[Floats]:
-    """Return the variances of a pool's scores, in the arrays that `SampledRows.places` describes.
+    """Return the variances of a pool's scores, in the arrays described in `SampledRows.places`.
 
     `said` has each member's log-odds, `log_joint` is the pool's, both (n_rows, n_classes);
     `smooth` is the deepest member, whose curvature is used.
@@ -131,7 +131,7 @@ def fit_variances(
     part = 1.0 if known is None else float(smooth_shares / shares.sum())
     entries, drawn = _drawn(rows, smooth, chances)
     entries, by_scores = [part**2 * one for one in entries], np.zeros_like(odds)
-    by_chance = np.zeros_like(odds)  # how far members are from one another, squared
+    by_chance = np.zeros_like(odds)  # squared distance between members
     if known is not None:
         structure, spread = known
         codes = group_codes(rows.codes, rows.part.groups)
@@ -169,7 +169,7 @@ def _log_odds(log_posteriors: Floats) -> Floats:
 
 
 def _flat(arrays: Sequence[Floats]) -> Floats:
-    """Return arrays' entries as one, (n_entries, n_classes)."""
+    """Return the arrays' entries as one array, (n_entries, n_classes)."""
     wide = [np.broadcast_to(one, (*one.shape[:-1], arrays[0].shape[-1])) for one in arrays]
     return np.concatenate([one.reshape(-1, one.shape[-1]) for one in wide])
 
@@ -179,7 +179,7 @@ def _drawn(rows: SampledRows, smooth: Smooth, chances: Floats) -> tuple[list[Flo
     part, depth = rows.part, smooth.depth
     rng, terms, n_classes = part.context.generator(KEY), part.terms(depth), chances.shape[1]
     classes = [1] if n_classes == 2 else list(range(n_classes))
-    # The log-odds of a class are its score less the mean of the others': they have more room.
+    # A class's log-odds are its score minus the mean of the others': they vary more.
     precision = smooth.precisions(part)
     ordered = [any(terms.columns.n_ordered[one] for one in family) for family in terms.families]
     precision[1:] *= np.where(ordered, 1.0, WEAKER)[terms.owners[1:]]
@@ -199,7 +199,7 @@ def _drawn(rows: SampledRows, smooth: Smooth, chances: Floats) -> tuple[list[Flo
 
 
 class _RowCells:
-    """Rows as sums of cells, J, and the posterior of parameters that it gives."""
+    """Rows as sums of cells, J, and the resulting posterior of parameters."""
 
     def __init__(self, terms: Terms, codes: Codes) -> None:
         from scipy.sparse import csr_array
@@ -237,21 +237,21 @@ class _RowCells:
         wanted = back(noise) + np.sqrt(precision)[:, None] * rng.standard_normal(
             (terms.n_cells, n_draws)
         )
-        wanted[terms.blank] = 0.0  # no parameters
+        wanted[terms.blank] = 0.0  # not parameters
         return solve_linear(times, wanted, scale, STEPS)
 
 
 def _entries(part: Part, depth: int, scores: Floats, precision: Floats) -> list[Floats]:
     """Return the mean squares of draws (n_cells, n_draws), as entries without the class axis.
 
-    Each family's draws have mean zero over its rows: levels are the class node's.
+    Each family's draws have mean zero over its rows: constants belong to the class node.
     """
     terms, drawn = part.terms(depth), []
     for at in range(len(terms.families)):
         cells = terms.cells(at)
         mass, own = terms.mass[cells], scores[cells]
         own = own - np.tensordot(mass, own, mass.ndim) / max(float(mass.sum()), LEAST)
-        if terms.slants[at] is None:  # what no row has is as unsure as the prior
+        if terms.slants[at] is None:  # cells without rows have the prior's variance
             own[cells == terms.blank[at]] = 1.0 / np.sqrt(precision[terms.blank[at]])
         drawn.append(own)
     selected = part.structure.selected
