@@ -1,4 +1,4 @@
-"""Networks: what a fitted classifier knows."""
+"""Bayesian networks, as learned by a classifier."""
 
 from tanager.network.answers import Answer, Completion, LabelledTable
 from tanager.network.decisions import Costs, Decisions

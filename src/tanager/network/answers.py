@@ -1,4 +1,4 @@
-"""Labelled tables: the conditional probabilities of a feature, and the answer to a question."""
+"""Labelled tables: the conditional probability table of a feature, and the answer to a query."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tanager.structure import Structure
 
 ORDERS = ("context", "parents", "center")
 
-WIDE, JOINED = 12, 8  # columns that are printed as they are; into how many others are joined
-MAX_CELLS = 1 << 24  # of one table spelled out: 128 MiB per class
+WIDE, JOINED = 12, 8  # most columns printed as they are; number of columns after merging
+MAX_CELLS = 1 << 24  # of one expanded table: 128 MiB per class
 
 
 def align_columns(rows: Sequence[Sequence[str]], n_left: int) -> list[str]:
-    """Return rows of texts as lines, the first columns aligned left and the others right."""
+    """Return rows of texts as lines, the first columns left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -45,14 +45,14 @@ class LabelledTable(EqualByArrays):
     given : tuple of str
         ``"class"`` and the parents, in back-off order.
     contexts : list of tuple of str
-        The value of each, for every row. Where the family is too large to be
-        spelled out these are the contexts seen in training.
+        The values of `given`, one tuple per row. If the family is too large to be
+        expanded, only the contexts seen in training.
     values : tuple of str
-        The feature's values: the columns.
+        The values of the feature, one per column.
     probabilities : ndarray of float64, shape (n_contexts, n_values)
         Each row sums to one.
     column : Column or None
-        The feature's values as the codebook has them: they tell which are neighbours.
+        The feature's column in the codebook, which defines the order of its values.
     """
 
     feature: str
@@ -81,12 +81,12 @@ class LabelledTable(EqualByArrays):
     __repr__ = __str__
 
     def joined(self, most: int = JOINED) -> LabelledTable:
-        """Return the table with neighbours of an ordered feature joined, to be read.
+        """Return the table with neighbouring values of an ordered feature merged, for display.
 
         Parameters
         ----------
         most : int
-            Of the joined values; those that tell most about the class stay apart.
+            Most values to keep; those most informative about the class stay separate.
         """
         column = self.column
         if column is None or column.n_ordered <= most:
@@ -106,9 +106,9 @@ class LabelledTable(EqualByArrays):
         Parameters
         ----------
         by : {"context", "parents", "center"}
-            By the class, then the parents; by the parents, then the class, so that
-            neighbours differ in the class alone; or by the mean place of the value among
-            the columns, so that contexts with like distributions are neighbours.
+            "context" sorts by class, then parents; "parents" by parents, then class, so that
+            neighbouring rows differ only in the class; "center" by the mean position of the value
+            among the columns, so that contexts with similar distributions are neighbours.
 
         Examples
         --------
@@ -124,11 +124,11 @@ class LabelledTable(EqualByArrays):
         return replace(self, contexts=contexts, probabilities=self.probabilities[order])
 
     def order(self, by: str) -> list[int]:
-        """Return the places of the contexts in an order that `sorted` knows."""
+        """Return the positions of the contexts in an order accepted by `sorted`."""
         if by not in ORDERS:
             known = ", ".join(map(repr, ORDERS))
             raise ConfigurationError(f"A table cannot be sorted by {by!r}. Allowed: {known}.")
-        # A value stands where it first occurs: intervals keep their order, texts do too.
+        # Values are ranked by first occurrence, which keeps the order of intervals and texts.
         ranks = [
             {value: at for at, value in enumerate(dict.fromkeys(column))}
             for column in zip(*self.contexts, strict=True)
@@ -158,7 +158,7 @@ class LabelledTable(EqualByArrays):
 def label_table(
     codebook: Codebook, structure: Structure, tables: Tables, feature: str
 ) -> LabelledTable:
-    """Return the table of one feature with the names of values."""
+    """Return the table of one feature with the labels of its values."""
     at = structure.position(feature)
     parents = structure.parent_indices[at]
     members = (*parents, structure.selected[at])
@@ -185,9 +185,9 @@ def label_table(
 
 
 def group_labels(column: Column, groups: Groups) -> list[str]:
-    """Return names for people of groups of a column's values: joined intervals of a number.
+    """Return display names for groups of a column's values, such as merged intervals of a number.
 
-    Neighbours of an ordered category are named by the first and the last of them.
+    Groups of an ordered category are named after their first and last value.
 
     >>> column = NumericColumn("x", np.array([1.0, 2.0, 3.0]), None)
     >>> group_labels(column, np.array([0, 0, 1, 1], np.uint16))
@@ -224,7 +224,7 @@ def _look_up(table: TreeTable, contexts: NDArray[np.int64]) -> NDArray[np.float6
     return terms[np.arange(flat.shape[1]), of_class].reshape(contexts.shape[1], arity)
 
 
-SHOWN = 40  # combinations that are printed
+SHOWN = 40  # most combinations printed
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,11 +234,11 @@ class Answer(EqualByArrays):
     Attributes
     ----------
     targets : tuple of str
-        The features, and the class, that were asked about.
+        The queried features, and possibly the class.
     values : tuple of tuple of str
-        The values of each.
+        The values of each target.
     probabilities : ndarray of float64, shape ``(*n_values)`` or ``(n_rows, *n_values)``
-        They sum to one over the targets' axes. Rows where the evidence was a table.
+        Sums to one over the axes of the targets. Has rows if the evidence was a table.
     log_evidence : float or ndarray of float64, shape (n_rows,)
         log P(evidence).
     """
@@ -250,7 +250,7 @@ class Answer(EqualByArrays):
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows of evidence; None where it was a mapping."""
+        """Number of rows of evidence, or None if it was a mapping."""
         many = self.probabilities.ndim > len(self.targets)
         return len(self.probabilities) if many else None
 
@@ -301,9 +301,9 @@ class Completion:
     Attributes
     ----------
     values : dict of str to str
-        The value of every feature that was unknown, and of the class.
+        The value of every unknown feature, and of the class.
     probability : float
-        Of these values together, given the evidence.
+        The joint probability of these values, given the evidence.
     """
 
     values: dict[str, str]

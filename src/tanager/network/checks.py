@@ -1,7 +1,7 @@
-"""What a model file must satisfy before anything in it is used, and the tables of any network.
+"""Validate model files before any of their content is used, and the tables of any network.
 
-A hostile file may carry a valid checksum, so every number that becomes an index is checked
-against what it indexes: compiled look-ups do not check bounds.
+A malicious file may carry a valid checksum, so every number used as an index is checked against
+the size of what it indexes: compiled lookups don't check bounds.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from tanager.parameters.spread import LEVELS, at_levels, table_arrays
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 from tanager.structure.structure import Structure
 
-TOLERANCE = 1e-6  # how far a distribution's sum may be from one
-MOST_SPREAD = 1024  # cells that look-ups spell out for each that a file has
+TOLERANCE = 1e-6  # largest deviation of a distribution's sum from one
+MOST_SPREAD = 1024  # most cells that lookups may expand per cell in the file
 TREE_INTEGERS = ("node_value", "node_parent", "node_child", "node_start", "cell_value")
-MOST_LOG = 1e9  # far beyond any learner's; sums of so large ones are still finite
+MOST_LOG = 1e9  # far beyond those of any learner; sums of such numbers are still finite
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -43,28 +43,28 @@ _TYPES: dict[type, str] = {
 
 
 def refuse(why: str) -> NoReturn:
-    """Refuse the file."""
+    """Reject the file."""
     raise ModelFileError(f"the model file is malformed: {why}. Write it again with tanager.save.")
 
 
 def need(condition: bool, why: str) -> None:
-    """Refuse the file where something does not hold."""
+    """Reject the file unless a condition holds."""
     if not condition:
         refuse(why)
 
 
 def as_list(data: Any, what: str) -> list[Any]:
-    """Return what must be a list."""
+    """Return data that must be a list."""
     if not isinstance(data, list):
         refuse(f"{what} are not a list")
     return data
 
 
 def conform(data: Any, shape: Any, what: str) -> None:
-    """Refuse data of another shape.
+    """Reject data of a different shape.
 
-    A shape is a type; a tuple of allowed texts; a list of one shape, that of all items; or a
-    mapping from names to shapes, for an object that has these and may have others.
+    A shape is a type; a tuple of allowed texts; a list with one shape, which all items have; or a
+    mapping from names to shapes, for an object that has these and possibly other entries.
     """
     if isinstance(shape, dict):
         conform(data, dict, what)
@@ -93,7 +93,7 @@ _CODEBOOK = {
 
 
 def check_codebook(data: Any) -> Codebook:
-    """Return the codebook of a header."""
+    """Return the codebook in a header."""
     conform(data, _CODEBOOK, "codebook")
     columns, target, text = data["columns"], data["target"], data["classes_dtype"]
     need(len(columns) > 0, "the codebook has no columns")
@@ -163,7 +163,7 @@ def _ascend(values: list[Any]) -> bool:
 
 
 def check_structure(data: Any, names: tuple[str, ...]) -> Structure:
-    """Return the structure of a header: known features, no cycle."""
+    """Return the structure in a header: known features, no cycle."""
     conform(data, {"selected": [int], "parents": [[int]]}, "structure")
     selected, parents = data["selected"], data["parents"]
     known = all(0 <= i < len(names) for some in (selected, *parents) for i in some)
@@ -175,7 +175,7 @@ def check_structure(data: Any, names: tuple[str, ...]) -> Structure:
 
 
 def check_history(data: Any, names: tuple[str, ...]) -> tuple[Edit, ...]:
-    """Return the edits of a header; files of networks never edited may have none."""
+    """Return the edits in a header, which may be absent if the network was never edited."""
     texts = {"reason": str, "author": str, "when": str}
     edit = {"feature": names, "action": ACTIONS, "details": dict, **texts}
     conform(data, [edit], "history")
@@ -183,16 +183,16 @@ def check_history(data: Any, names: tuple[str, ...]) -> tuple[Edit, ...]:
 
 
 class _Stored(NamedTuple):
-    """One family as a file has it, with what it has to agree with."""
+    """A family as stored in a file, with the sizes it must match."""
 
     facts: dict[str, Any]
     tensors: Tensors
-    arities: tuple[int, ...]  # of the parents, then of the feature
+    arities: tuple[int, ...]  # of the parents, then the feature
     n_classes: int
     what: str
 
     def array(self, name: str, shape: tuple[int | None, ...], kinds: str) -> NDArray[Any]:
-        """Return an array of a shape, in which None is any size, and of some kinds of numbers."""
+        """Return an array with a given shape, None for any size, and given kinds of numbers."""
         need(name in self.tensors, f"{self.what} lacks the tensor {name!r}")
         array = self.tensors[name]
         need(array.dtype.kind in kinds, f"{name!r} of {self.what} is of type {array.dtype}")
@@ -203,16 +203,16 @@ class _Stored(NamedTuple):
         return array
 
     def floats(self, name: str, *shape: int | None) -> Floats:
-        """Return a copy of an array of numbers: compiled loops want it writable."""
+        """Return a copy of a numeric array: compiled loops need it to be writable."""
         return np.array(self.array(name, shape, "f"), dtype=np.float64, order="C")
 
     def ints(self, name: str, size: int | None = None) -> Ints:
-        """Return a list of codes."""
+        """Return an array of codes."""
         return self.array(name, (size,), "iu").astype(np.int64)
 
 
 def check_tables(data: Any, tensors: Tensors, structure: Structure, domain: Domain) -> Tables:
-    """Return the tables: every array of the shape that structure and codebook ask for."""
+    """Return the tables, whose arrays must have the shapes defined by structure and codebook."""
     conform(data, {"normalized": bool, "families": [{"kind": tuple(_KINDS)}]}, "tables")
     families, n_classes = data["families"], domain.n_classes
     need(len(families) == len(structure.selected), "features and tables differ in number")
@@ -232,7 +232,7 @@ def check_tables(data: Any, tensors: Tensors, structure: Structure, domain: Doma
 def _spread(
     data: Any, tables: list[FamilyTable], parts: list[dict[str, NDArray[Any]]], n_classes: int
 ) -> Tables | None:
-    """Return how sure the tables are, where the file says it."""
+    """Return the uncertainty of the tables, if the file contains it."""
     if data is None:
         return None
     conform(data, [int], "tables.spread")
@@ -249,7 +249,7 @@ def _spread(
 
 
 def _check_sizes(tables: list[FamilyTable], structure: Structure) -> None:
-    """Refuse trees of few cells whose look-ups would spell out any number of them."""
+    """Reject trees with few cells whose lookups would expand to an arbitrary number of cells."""
     total, stored = 0, 0
     for name, table in zip(structure.features, tables, strict=True):
         if isinstance(table, TreeTable):
@@ -262,7 +262,7 @@ def _check_sizes(tables: list[FamilyTable], structure: Structure) -> None:
 
 
 def _by_family(tensors: Tensors, n_families: int) -> list[dict[str, NDArray[Any]]]:
-    """Sort tensors ``family.<number>.<name>`` by their family."""
+    """Group tensors ``family.<number>.<name>`` by family."""
     parts: list[dict[str, NDArray[Any]]] = [{} for _ in range(n_families)]
     for full, array in tensors.items():
         if full == "log_prior":
@@ -286,7 +286,7 @@ def _grouped(stored: _Stored) -> GroupedTable:
     table = GroupedTable(log_group, log_within, lookup.astype(np.uint16), arities)
     need(np.array_equal(lookup, table.lookup), f"{what} has groups out of range")
     for groups, size in zip(table.member_groups, log_group.shape, strict=False):
-        # Every group is some value's, so that a view's size is told by its look-up table.
+        # Every group contains a value, so the lookup table defines the number of views.
         found = np.unique(groups)
         need(np.array_equal(found, np.arange(size)), f"{what} has groups of another number")
     return table
@@ -320,7 +320,7 @@ _KINDS: dict[str, Callable[[_Stored], FamilyTable]] = {
 def _check_nodes(
     context_arities: tuple[int, ...], value: Ints, parent: Ints, child: Ints, what: str
 ) -> None:
-    """Nodes stand breadth first: each level's children are the next level, in order."""
+    """Check the breadth-first order: each level's children are the next level, in order."""
     n_nodes = len(value)
     need(n_nodes >= 1, f"{what} has no nodes")
     need(bool((np.diff(child) >= 0).all()), f"{what}: children out of order")
@@ -349,10 +349,10 @@ def _check_cells(arity: int, start: Ints, value: Ints, what: str) -> None:
 
 
 def _check_tree_sums(table: TreeTable, what: str) -> None:
-    """Every node's distribution sums to one, without spelling it out.
+    """Check that every node's distribution sums to one, without expanding it.
 
-    Values without a cell get the escape, times what the parent gives them where
-    the node inherits: one minus what the parent gives to the node's own cells.
+    Values without a cell get the escape, multiplied by the parent's probability if the node
+    inherits: one minus the parent's probabilities of the node's own cells.
     """
     tree, node = table.contexts, table.contexts.cell_nodes()
     n_nodes = tree.n_nodes
@@ -362,13 +362,13 @@ def _check_tree_sums(table: TreeTable, what: str) -> None:
         rest = np.maximum(1.0 - above, 0.0)
     else:
         rest = (tree.arity - np.diff(tree.node_start)).astype(np.float64)
-    # Nothing rests where every value has a cell, whatever the escape says.
+    # Nothing remains if every value has a cell, whatever the escape is.
     escape = np.where(rest > TOLERANCE, np.exp(np.minimum(table.node_log_escape, 700.0)), 0.0)
     _check_sums(own + escape * rest, what)
 
 
 def _above(table: TreeTable, node: Ints) -> Floats:
-    """Return, for each cell, the probability that the node's parent gives to its value."""
+    """Return, per cell, the probability of its value in the node's parent."""
     tree = table.contexts
     keys = node * tree.arity + tree.cell_value
     probability = np.exp(table.cell_log_prob)
@@ -391,7 +391,7 @@ def _above(table: TreeTable, node: Ints) -> Floats:
 
 
 def check_probabilities(tables: Tables, structure: Structure, domain: Domain) -> None:
-    """Refuse tables of other shapes, with logarithms out of range, or that do not sum to one."""
+    """Reject tables with wrong shapes, with logarithms out of range, or that don't sum to one."""
     n_families, n_classes = len(structure.selected), domain.n_classes
     if len(tables.families) != n_families or tables.log_prior.shape != (n_classes,):
         raise ConfigurationError(
@@ -429,8 +429,8 @@ def _check_table(table: FamilyTable, what: str, *, normalized: bool) -> None:
 
 
 def _check_logs(arrays: list[Floats], what: str) -> None:
-    # No learner gives a probability of zero. With one, a row may be impossible in every class,
-    # and then has no posterior. A comparison with NaN is false.
+    # No learner returns a probability of zero, which could make a row impossible in every
+    # class and leave it without a posterior. A comparison with NaN is false.
     if not all((np.abs(array) <= MOST_LOG).all() for array in arrays):
         raise ConfigurationError(
             f"{what} has a logarithm out of range. Give finite logarithms of probabilities."

@@ -1,4 +1,4 @@
-"""Decisions: the action of least expected cost, from a table of costs by action and class."""
+"""Decisions: the action of least expected cost, given the cost of each action in each class."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tanager.network.next_question import Questions
 
 
-TIE = 1e-9  # of the greatest cost: actions that differ by less cost the same
+TIE = 1e-9  # relative to the largest cost: smaller differences between actions count as ties
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class Costs(EqualByArrays):
     Attributes
     ----------
     actions : tuple
-        In order of preference: the first of several with the same expected cost is taken.
+        In order of preference: ties in expected cost go to the first.
     matrix : ndarray of float64, shape (n_actions, n_classes)
     """
 
@@ -41,7 +41,7 @@ class Costs(EqualByArrays):
 
     @property
     def tolerance(self) -> float:
-        """The difference in expected cost up to which two actions cost the same."""
+        """The largest difference in expected cost that counts as a tie."""
         return TIE * float(np.abs(self.matrix).max())
 
     @property
@@ -51,19 +51,19 @@ class Costs(EqualByArrays):
 
     def expected(self, probabilities: Floats) -> Floats:
         """Return the expected cost of each action, (..., n_actions), from (..., n_classes)."""
-        # Class by class, because a matrix product rounds by how many rows it is given.
+        # Class by class, because the rounding of a matrix product depends on the number of rows.
         out = np.zeros((*probabilities.shape[:-1], len(self.actions)))
         for c, column in enumerate(self.matrix.T):
             out += probabilities[..., c, None] * column
         return out
 
     def best(self, expected: Floats) -> NDArray[np.intp]:
-        """Return the place of the cheapest action, the first of those that cost the same."""
+        """Return the index of the cheapest action, or the first in case of a tie."""
         least = expected.min(axis=-1, keepdims=True)
         return np.asarray((expected <= least + self.tolerance).argmax(axis=-1))
 
     def decisions(self, log_joint: Floats) -> Decisions:
-        """Return the decisions on rows from log P(class, row), which is overwritten."""
+        """Return the decisions for rows from log P(class, row), which is overwritten."""
         expected = self.expected(posterior(log_joint))
         kinds = {type(action) for action in self.actions}
         labels: NDArray[Any] = np.empty(len(self.actions), object)
@@ -115,7 +115,7 @@ class Decisions(EqualByArrays):
 
 
 class Decides:
-    """`decide`, `next_question` and `nearest`, of a network and of a classifier that has one."""
+    """`decide`, `next_question` and `nearest`, for a network and a classifier that has one."""
 
     def _asked(self) -> Network:
         """Return the network."""
@@ -130,14 +130,14 @@ class Decides:
         ----------
         X : table
         costs : mapping, DataFrame, array-like, "absolute" or "squared"
-            What each action costs under each class: a mapping from actions to mappings from
+            The cost of each action in each class: a mapping from actions to mappings from
             classes to numbers (or to one number for all classes, such as the price of asking a
             person), a DataFrame with actions as its index and classes as its columns, or an
             array of shape (n_actions, n_classes), classes as in ``classes_``. Negative costs
             are gains. For ordered classes (``classes_ordered``), "absolute" charges the number
             of classes the decision is off, and so decides for the median; "squared" its square.
         actions : sequence, optional
-            The names of an array's actions; by default the classes.
+            The names of an array's actions; by default, the classes.
 
         Returns
         -------
@@ -176,22 +176,22 @@ class Decides:
         Parameters
         ----------
         row : mapping or one-row table
-            What is known, as evidence for `Network.query`. Features it doesn't name are unknown,
-            and can be asked about.
+            What is known, as evidence for `Network.query`. Other features are unknown, and can be
+            asked about.
         costs : optional
-            As for `decide`. A question is then worth what it saves; without costs, the bits of
-            information it gives about the class.
+            As for `decide`. A question is then worth what it saves; without costs, its worth is the
+            information it gives about the class, in bits.
         prices : mapping or float, default=0
-            What each question costs, in the unit of `costs`; features not named are free.
+            The cost of each question, in the unit of `costs`; features that aren't listed are free.
         budget : float, optional
-            The most that all questions of the plan may cost.
+            The largest total price of the questions in the plan.
         among : sequence of str, optional
-            The features that can be asked about; by default all that are unknown.
+            The features that can be asked about; by default, all that are unknown.
         n : int, default=1
-            How many questions the plan may have.
+            The largest number of questions in the plan.
         method : {"greedy", "exact"}, default="greedy"
-            How to find a plan of several. Greedy adds the question worth most given those
-            already chosen, and misses questions that are only worth something together; exact
+            How to find a plan of several questions. Greedy adds the most valuable question given
+            those already chosen, and misses questions that are only valuable in combination; exact
             compares all plans of up to `n`.
         adaptive : bool, default=False
             Whether each question may depend on the answers so far: the plan is then a tree. By
@@ -200,15 +200,15 @@ class Decides:
         Returns
         -------
         Questions
-            All affordable questions, the best first, and the `plan`, or its `tree`.
+            All affordable questions, best first, and the `plan` or its `tree`.
 
         Notes
         -----
-        With :math:`e` what is known, a question about :math:`x` saves
+        Given what is known, :math:`e`, a question about :math:`x` saves
 
         .. math:: \min_a E[c_a \mid e] - \sum_x P(x \mid e) \min_a E[c_a \mid e, x]
 
-        in expectation: never negative, and zero if no answer changes the decision.
+        in expectation, which is never negative, and zero if no answer changes the decision.
         All probabilities are exact.
 
         Examples
@@ -242,18 +242,18 @@ class Decides:
         """Return the smallest changes to a row that change the decision.
 
         Rows with the fewest changed features come first, and among these the most probable by
-        the network's own P(row).
+        the network's P(row).
 
         Parameters
         ----------
         row : mapping or one-row table
-            What is known, one value each. Unknown features stay unknown.
+            What is known, one value per feature. Unknown features stay unknown.
         to : class or action, optional
-            The decision wanted; by default any other than the row's own.
+            The desired decision; by default, any other than that for the row.
         fixed : sequence of str
             Features that can't be changed.
         costs : optional
-            As for `decide`; without costs the decision is the most probable class.
+            As for `decide`; without costs, the decision is the most probable class.
         max_changes : int, default=3
             How many features may change.
         n : int, default=3
@@ -266,10 +266,10 @@ class Decides:
 
         Notes
         -----
-        Up to four million combinations are all tried, which is exact, and `Change.exact` says so.
+        Up to four million combinations are tried exhaustively, and `Change.exact` is then True.
         Beyond that, a beam search keeps the 256 rows nearest to the decision for each number of
-        changes. No feature is changed to missing. Nothing here is causal: it's what the network
-        would say about another row.
+        changes. No feature is changed to missing. The result isn't causal: it's what the network
+        would predict for a different row.
 
         Examples
         --------
@@ -287,7 +287,7 @@ class Decides:
 
 
 def read_costs(network: Network, costs: Any, actions: Sequence[Any] | None = None) -> Costs:
-    """Return costs as they may be given to `Decides.decide`; "error" is one where it's wrong."""
+    """Return the costs passed to `Decides.decide`; "error" costs one for each wrong decision."""
     classes = network.codebook.classes
     if actions is not None and (isinstance(costs, str | Mapping) or hasattr(costs, "columns")):
         raise ConfigurationError(

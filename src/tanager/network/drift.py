@@ -1,7 +1,7 @@
 """Drift: how new rows differ from those a model was trained on.
 
-One pass over the new rows counts what `tanager.network.reference` counted in the training rows, and
-keeps the class scores of a sample. Then every column, every edge of the network, the class shares
+One pass over the new rows makes the same counts as `tanager.network.reference` for the training
+rows, and keeps the class scores of a sample. Then all columns, edges of the network, class shares
 and (with labels) the calibration are tested. Holm's procedure corrects for the number of tests; a
 shift that has *moved* is both significant and large enough to matter. No model is perfect, so class
 shares and calibration must differ both from their ideal and from what they were in training.
@@ -50,25 +50,25 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
 
 
-SCORED = 1_000_000  # scores of classes kept: so many rows times classes
+SCORED = 1_000_000  # class scores kept: number of rows times classes
 MOST_SCORED = 100_000  # rows
-CALIBRATION_EFFECT = 0.05  # how far probabilities must be off, besides one over the root of
-# training rows: what a model is off by itself
+CALIBRATION_EFFECT = 0.05  # least deviation of probabilities, in addition to one over the root
+# of the number of training rows, the deviation of the model itself
 
 
 @dataclass(frozen=True)
 class Drift:
     """How new rows differ from those a model was trained on."""
 
-    shifts: tuple[Shift, ...]  # everything that was tested: what moved first, then by effect
+    shifts: tuple[Shift, ...]  # all tests: those that moved first, then by effect
     n_rows: int  # new rows
     n_training: int
     classes: tuple[Any, ...]
-    expected_shares: tuple[float, ...]  # each class's share as the model expects it
-    shares: tuple[float, ...]  # and in the new rows: counted, or estimated (EM on the prior)
-    labelled: bool  # whether labels were given
+    expected_shares: tuple[float, ...]  # the share of each class expected by the model
+    shares: tuple[float, ...]  # the share in the new rows: counted, or estimated (EM on the prior)
+    labelled: bool  # whether labels were passed
     # The share of new rows that are no more probable than the least probable 1, 5, 25 and 50 % of
-    # training rows; empty where the network has no P(x)
+    # training rows; empty if the network has no P(x)
     familiarity: tuple[float, ...]
     alpha: float
     least: float
@@ -163,11 +163,11 @@ def measure_drift(
 
 @dataclass(frozen=True, eq=False)
 class _WatchedPiece:
-    """The address of some rows; without labels, these are zero."""
+    """A reference to some rows; without labels, these are zero."""
 
     table: MatchedTable
     fragment: Fragment
-    labels: NDArray[np.uint16] | None  # of the fragment's rows, where they aren't a column
+    labels: NDArray[np.uint16] | None  # of the fragment's rows, if they aren't a column
 
     @property
     def n_rows(self) -> int:
@@ -186,7 +186,7 @@ class _WatchedPiece:
 
 
 class Gathered(NamedTuple):
-    """What one pass over new rows gathers: counts as in `Reference`, and a sample's scores."""
+    """The result of one pass over new rows: counts as in `Reference`, and scores of a sample."""
 
     cells: list[Floats]
     pairs: Floats
@@ -197,12 +197,12 @@ class Gathered(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DriftPass:
-    """Counts new rows as the reference counted the training rows; all counts are whole numbers."""
+    """Counts new rows as `Reference` counts the training rows; all counts are whole numbers."""
 
     network: Network
     reference: Reference
     watches: Sequence[Watch]
-    share: float  # of rows that are scored, by a hash of their index
+    share: float  # share of rows that are scored, chosen by a hash of their index
     labelled: bool
 
     def zero(self) -> Gathered:
@@ -242,13 +242,13 @@ class DriftPass:
         return state
 
     def merge(self, a: Gathered, b: Gathered) -> Gathered:
-        """Return the counts of both."""
+        """Return the sum of both counts."""
         cells = [x + y for x, y in zip(a.cells, b.cells, strict=True)]
         summed = (a.pairs + b.pairs, a.with_class + b.with_class, a.classes + b.classes)
         return Gathered(cells, *summed, a.sample + b.sample)
 
     def finish(self, state: Gathered) -> Gathered:
-        """Turn codes into cells, and put the sample in the table's order."""
+        """Convert codes to cells, and sort the sample in table order."""
         sizes = [len(cells) for cells in self.reference.cells]
         pairs = zip(self.watches, state.cells, sizes, strict=True)
         cells = [np.bincount(w.cells, counts, size).astype(np.float64) for w, counts, size in pairs]
@@ -265,7 +265,7 @@ def _judge(
     alpha: float,
     least: float,
 ) -> Drift:
-    """Test everything, and correct for the number of tests."""
+    """Run all tests, and correct for their number."""
     codebook, labelled = network.codebook, len(found.with_class) > 0
     names, target = codebook.domain.names, codebook.target.name
     tests: list[Shift] = []

@@ -1,12 +1,12 @@
-r"""Changes to a network by hand, each of them recorded.
+r"""Manual changes to a network, all of them recorded.
 
-A feature's *effect* is what its table says about the class:
+The *effect* of a feature is what its table contributes to the log-probability of the class:
 
 .. math:: e(v, c \mid u) = \log P(v \mid c, u) - \log P(v \mid u)
 
-for the value v, the class c and the parents' values u. An edit replaces effects;
-the tables are then brought back to a proper network with the same posterior
-(`tanager.parameters.proper_network`), so that an edited network sums out unknown values,
+for value v, class c and parent values u. An edit replaces effects; the tables are then
+converted to a proper network with the same posterior
+(`tanager.parameters.proper_network`), so an edited network marginalises unknown values,
 explains and exports like any other.
 """
 
@@ -37,14 +37,14 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
 
 
-FLAGS = ("neutralise", "forbid")  # actions that are asked for by True
-MOST_SET = 0.99  # probability of all values together whose effects are set
+FLAGS = ("neutralise", "forbid")  # actions requested by passing True
+MOST_SET = 0.99  # largest total probability of the values whose effects are set
 
 
 def edit_network(network: Network, feature: str, request: Mapping[str, Any], note: Edit) -> Network:
-    """Return the edited network with the edit at the end of its history.
+    """Return the edited network with the edit appended to its history.
 
-    `request` holds one action with what it asks for; `note` the reason and the author.
+    `request` contains one action with its argument; `note` contains the reason and author.
     """
     asked = {
         name: value
@@ -76,7 +76,7 @@ def edit_network(network: Network, feature: str, request: Mapping[str, Any], not
 
 
 def with_table(network: Network, feature: str, given: Any, note: Edit) -> Network:
-    """Return the network with another table of a feature."""
+    """Return the network with the table of a feature replaced."""
     codebook, structure = network.codebook, network.structure
     at = structure.position(feature)
     parents, old = structure.parent_indices[at], network.tables.families[at]
@@ -103,7 +103,7 @@ def with_table(network: Network, feature: str, given: Any, note: Edit) -> Networ
 
 
 def with_edge(network: Network, parent: str, feature: str, note: Edit) -> Network:
-    """Return the network with one more parent of a feature, its table as it was."""
+    """Return the network with another parent of a feature, whose table stays the same."""
     structure, arities = network.structure, network.codebook.domain.arities
     at = structure.position(feature)
     added = structure.selected[structure.position(parent)]
@@ -111,7 +111,7 @@ def with_edge(network: Network, parent: str, feature: str, note: Edit) -> Networ
     if added in parents[at]:
         raise ConfigurationError(f"{parent!r} is already a parent of {feature!r}.")
     parents[at] = (*parents[at], added)
-    wider = replace(structure, parent_indices=tuple(parents))  # refuses a cycle, and names it
+    wider = replace(structure, parent_indices=tuple(parents))  # raises if there is a cycle
     members = (*parents[at], structure.selected[at])
     n_cells = prod(int(arities[m]) for m in members) * network.log_prior.shape[0]
     if n_cells > MAX_SPELLED:
@@ -138,9 +138,9 @@ def without_edge(network: Network, parent: str, feature: str, note: Edit) -> Net
 
 
 def _noted(edited: Network, before: Network, note: Edit) -> Network:
-    """Return the edited network with the edit at the end of its history."""
+    """Return the edited network with the edit appended to its history."""
     when = note.when or datetime.now(UTC).isoformat(timespec="seconds")
-    # How sure the tables were, and what they said of training and held-out rows, is no longer so.
+    # The tables' uncertainty and their results on training and held-out rows no longer apply.
     tables = replace(edited.tables, spread=None)
     history = (*before.history, replace(note, when=when))
     reference = before.reference and before.reference.after_edit(edited.log_prior)
@@ -149,7 +149,7 @@ def _noted(edited: Network, before: Network, note: Edit) -> Network:
 
 def _check(network: Network, feature: str) -> None:
     structure = network.structure
-    structure.position(feature)  # refuses what is not there
+    structure.position(feature)  # raises if it doesn't exist
     if not network.tables.normalized or not structure.is_moral():
         raise ConfigurationError(
             "Only a proper network on a structure without immoralities can be edited (naive, tan, "
@@ -160,7 +160,7 @@ def _check(network: Network, feature: str) -> None:
 def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
     """Return e (*parents, values, classes), log P(class | parents) and log P(value | parents).
 
-    Parents by their views.
+    Parents are indexed by their views.
     """
     at = network.structure.position(feature)
     context = NetworkInformation(network).context(feature)  # P(parents, class)
@@ -179,9 +179,9 @@ def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
 def _smooth(
     network: Network, feature: str, effects: Floats, chance: Floats, neighbours: Any
 ) -> Floats:
-    """Return each interval's effect as the mean over its neighbours, by their probability."""
+    """Return the effect of each interval averaged over its neighbours, weighted by probability."""
     column = network.codebook.columns[network.structure.names.index(feature)]
-    n = column.n_ordered  # a code for missing has no neighbours
+    n = column.n_ordered  # the code of "missing" has no neighbours
     if n == 0:
         raise ConfigurationError(
             f"{feature!r} has no order to smooth along; numbers and ordered categories have. "
@@ -203,10 +203,10 @@ def _smooth(
 def _set(
     network: Network, feature: str, effects: Floats, share: Floats, chance: Floats, wanted: Any
 ) -> Floats:
-    """Return the effects with those of some values set, for all parents' values alike.
+    """Return the effects with those of some values replaced, for all values of the parents.
 
-    What a class's table then sums to moves to the parents and the prior, out of every value's
-    effect: the values set are scaled so that they have the effect asked for when it has moved.
+    Normalising the tables shifts the change in each class's sum to the parents and the prior, out
+    of every value's effect: the replaced values are scaled to have the requested effect afterwards.
     """
     if not isinstance(wanted, Mapping):
         raise ConfigurationError(
@@ -220,7 +220,7 @@ def _set(
             raise ConfigurationError(f"{feature!r} has no value {value!r}. Its values: {known}.")
     chosen = [labels.index(str(value)) for value in wanted]
     odds = np.array([_read_odds(network, given) for given in wanted.values()])
-    # Shifted by what keeps P(value | parents) as it was.
+    # Shifted to keep P(value | parents) unchanged.
     changed = odds - np.log(np.exp(share[..., None, :] + odds).sum(axis=-1, keepdims=True))
     others = np.delete(np.exp(effects + chance[..., None]), chosen, axis=-2).sum(axis=-2)
     if (others > 0.0).all():
@@ -233,7 +233,7 @@ def _set(
 
 
 def _read_odds(network: Network, given: Any) -> Floats:
-    """Return one number per class from a number (of two classes) or a mapping by class."""
+    """Return one number per class from a number (for two classes) or a mapping by class."""
     classes = tuple(network.codebook.classes.tolist())
     odds = np.zeros(len(classes))
     if isinstance(given, Mapping):
@@ -291,7 +291,7 @@ def _forbid(network: Network, feature: str) -> Network:
 
 
 def _plain(value: Any) -> Any:
-    """Return what was asked for as JSON has it."""
+    """Return a request as JSON-compatible data."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     return float(value) if isinstance(value, Real) else str(value)

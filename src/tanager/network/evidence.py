@@ -1,8 +1,8 @@
 """What is known about a row: values, sets of values, intervals, likelihoods, or nothing.
 
 Evidence is a mapping from names to what is known, for one row, or a table of values for many.
-A feature that isn't named is unknown. ``None`` is a missing cell: a value of its own where
-the training rows had such cells under ``missing="value"``, otherwise unknown.
+A feature that isn't included is unknown. ``None`` is a missing cell: a separate value if the
+training rows had such cells under ``missing="value"``, otherwise unknown.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
 
 
-LEAST = 1e-300  # in place of a likelihood of zero
+LEAST = 1e-300  # replaces a likelihood of zero
 
 
 class Evidence:
@@ -40,7 +40,7 @@ class OneOf(Evidence):
     Parameters
     ----------
     *values
-        Raw values, as they stand in the table.
+        Raw values, as in the table.
 
     Examples
     --------
@@ -59,9 +59,9 @@ class OneOf(Evidence):
 
 @dataclass(frozen=True)
 class Interval(Evidence):
-    """The number, date or duration lies above `low` and is at most `high`.
+    """The number, date or duration is greater than `low` and at most `high`.
 
-    A bin that's partly inside counts by the part covered: values are taken to be uniform within
+    A bin that's partly inside counts in proportion: values are assumed to be uniform within
     their bin.
 
     Parameters
@@ -87,7 +87,7 @@ class Soft(Evidence):
     ----------
     likelihoods : mapping
         From raw values, `OneOf` or `Interval` to non-negative numbers. Only their ratios
-        matter; values you don't name have a likelihood of zero.
+        matter; values that aren't included have a likelihood of zero.
 
     Examples
     --------
@@ -102,37 +102,37 @@ class Soft(Evidence):
 class Known:
     """Evidence in codes."""
 
-    # (n_features, n_rows): a feature's arity stands for unknown, also where it has a
+    # (n_features, n_rows): the arity of a feature means unknown, even if it has a
     # likelihood.
     codes: Codes
-    # (arity,): features with evidence other than one value; at most one.
+    # (arity,): features with evidence other than a single value; at most one.
     likelihoods: dict[int, Floats]
     classes: Floats  # (n_classes,): likelihood of each class; at most one
-    single: bool  # whether the evidence was a mapping, so that answers are of one row
+    single: bool  # whether the evidence was a mapping, so answers are for one row
 
     def fixed(self, network: Network) -> dict[int, int]:
-        """Return the codes of the network's features that are known, of one row."""
+        """Return the codes of the network's known features, for one row."""
         arities = network.codebook.domain.arities
         codes = {f: int(self.codes[f, 0]) for f in sorted(network.structure.selected)}
         return {f: code for f, code in codes.items() if code < arities[f]}
 
     @property
     def logs(self) -> tuple[dict[int, Floats], Floats]:
-        """Log-likelihoods of features and classes, finite where a likelihood is zero."""
+        """Log-likelihoods of features and classes, finite even for a likelihood of zero."""
         features = {f: np.log(np.maximum(v, LEAST)) for f, v in self.likelihoods.items()}
         return features, np.log(np.maximum(self.classes, LEAST))
 
 
 def class_name(network: Network) -> str:
-    """Return the name of the class: the target column's, or "class"."""
+    """Return the name of the class: that of the target column, or "class"."""
     return network.codebook.target.name or "class"
 
 
 def read_evidence(network: Network, evidence: Any) -> Known:
-    """Turn evidence into codes and likelihoods.
+    """Convert evidence to codes and likelihoods.
 
     A mapping from names to evidence is one row; a table has one row of raw values per answer, and
-    may lack columns.
+    may omit columns.
     """
     codebook = network.codebook
     domain = codebook.domain
@@ -154,7 +154,7 @@ def read_evidence(network: Network, evidence: Any) -> Known:
                 continue
             if _is_value(given):
                 codes[place[name], 0] = int(np.argmax(found))
-            elif place[name] in network.structure.selected:  # else it says nothing
+            elif place[name] in network.structure.selected:  # otherwise it's irrelevant
                 likelihoods[place[name]] = found
         elif name == class_name(network):
             found = _likelihood(network, codebook.target, given)
@@ -178,7 +178,7 @@ def one_row(network: Network, row: Any) -> Known:
 
 
 def find_feature(known: Sequence[str], name: Any, option: str = "") -> int:
-    """Return the place of a feature among those known; the error names the option it's from."""
+    """Return the index of a feature among those known; errors name the option it was passed to."""
     if name not in known:
         raise ConfigurationError(
             f"{f'{option}: the' if option else 'The'} model has no feature {name!r}."
@@ -188,7 +188,7 @@ def find_feature(known: Sequence[str], name: Any, option: str = "") -> int:
 
 
 def check_count(name: str, value: Any, least: int) -> None:
-    """Refuse what isn't an integer of at least so much."""
+    """Raise if a value isn't an integer of at least `least`."""
     if not (isinstance(value, int | np.integer) and value >= least):
         raise ConfigurationError(f"{name}={value!r}. Allowed: an integer of at least {least}.")
 
@@ -198,9 +198,9 @@ def _is_value(given: Any) -> bool:
 
 
 def _code_values(network: Network, values: Mapping[str, Any]) -> dict[str, int]:
-    """Return the codes of raw values that training saw, all coded as one row.
+    """Return the codes of raw values seen in training, all coded as one row.
 
-    The others, and all where the row can't be coded cell by cell, are left to `_likelihood`.
+    The others, or all if the row can't be coded cell by cell, are left to `_likelihood`.
     """
     domain = network.codebook.domain
     row = {name: values.get(name) for name in domain.names}
@@ -212,7 +212,7 @@ def _code_values(network: Network, values: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _code_table(network: Network, X: Any) -> Codes:
-    """Code rows of raw values; columns that the table lacks are unknown."""
+    """Code rows of raw values; columns that aren't in the table are unknown."""
     from tanager.sources import open_source
 
     source, domain = open_source(X), network.codebook.domain
@@ -229,7 +229,7 @@ def _code_table(network: Network, X: Any) -> Codes:
 
 
 def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
-    """Return the likelihood of each code of a column, at most one; None where nothing is said."""
+    """Return the likelihood of each code of a column, at most one; None if there's no evidence."""
     zeros = np.zeros(column.arity)
     if isinstance(given, Soft):
         total = zeros.copy()
@@ -266,7 +266,7 @@ def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
 
 
 def _code(network: Network, column: Column, value: Any) -> int:
-    """Return the code of one raw value, read as in training; classes are named as the data do."""
+    """Return the code of one raw value, parsed as in training; classes are named as in the data."""
     if column is network.codebook.target:
         missing = value is None or value != value
         labels = network.codebook.encode_labels
@@ -286,7 +286,7 @@ def _cell(network: Network, column: Column, value: Any) -> pa.Array:
 
 
 def _covered(network: Network, column: Column, given: Interval) -> Floats:
-    """Return the part of each interval of a numeric column that `given` covers."""
+    """Return the fraction of each interval of a numeric column covered by `given`."""
     if not isinstance(column, NumericColumn):
         kind = "the class" if column is network.codebook.target else "categorical"
         raise ConfigurationError(
@@ -311,7 +311,7 @@ def _covered(network: Network, column: Column, given: Interval) -> Floats:
     edges = column_edges(column)
     part = np.zeros(column.arity)
     left, right = edges[:-1].copy(), edges[1:].copy()
-    # The outer bins have no end: one that the interval leaves open on that side is covered whole.
+    # The outer bins are unbounded: one that the interval leaves open on its side is fully covered.
     left[0], right[-1] = min(left[0], low), max(right[-1], high)
     if np.isinf(low):
         left[0] = edges[0]
@@ -323,7 +323,7 @@ def _covered(network: Network, column: Column, given: Interval) -> Floats:
 
 
 def _scaled(likelihood: NDArray[Any], name: str) -> Floats:
-    """Divide by the maximum; all zeros are refused."""
+    """Divide by the maximum; raise if all are zero."""
     likelihood = likelihood.astype(np.float64)
     top = float(likelihood.max(initial=0.0))
     if top <= 0:
@@ -332,7 +332,7 @@ def _scaled(likelihood: NDArray[Any], name: str) -> Floats:
 
 
 def names_of(network: Network, targets: str | Sequence[str]) -> list[str]:
-    """Return what is asked about as a list of names the network knows."""
+    """Return the targets as a list of names that the network contains."""
     names = [targets] if isinstance(targets, str) else list(targets)
     known = [*network.structure.features, class_name(network)]
     for name in names:

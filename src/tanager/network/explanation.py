@@ -17,13 +17,13 @@ from tanager.escaping import abridged, visible
 from tanager.network.answers import align_columns
 from tanager.network.network import Network, network_of
 
-# Said wherever features are ranked by what they say alone.
+# Shown wherever features are ranked by their individual information.
 SPOKEN_FOR = (
     "A feature that is informative on its own may add nothing to an explanation: the information "
     "it shares with its parents counts only for them."
 )
-BAR = 12  # letters of the longest bar
-MUCH, LITTLE = 0.5, 0.2  # log-odds alone, and the share of them that is left beyond the parents
+BAR = 12  # characters of the longest bar
+MUCH, LITTLE = 0.5, 0.2  # log-odds alone, and the share of them that remains given the parents
 
 
 class ExplanationStep(NamedTuple):
@@ -47,24 +47,24 @@ class Explanation(EqualByArrays):
     prior : float
         Log-odds before any feature is known.
     features, values : tuple of str
-        The network's features and the row's values; a number with the interval it falls into,
+        The network's features and the row's values; a number includes its interval,
         such as ``53, in (45, 60]``.
     contributions : ndarray of float64, shape (n_features,)
-        What each feature adds; `prior` and they sum to `posterior`.
+        The contribution of each feature; together with `prior`, they sum to `posterior`.
     classes : tuple
         All classes.
     probabilities : ndarray of float64, shape (n_classes,)
         The posterior of the row.
     parents : tuple of tuple of str
-        Of each feature, besides the class.
+        The parents of each feature, in addition to the class.
     alone : ndarray of float64, shape (n_features,)
-        What each feature would add if nothing else were known; NaN if the network is too large
-        to tell.
+        The contribution of each feature if nothing else were known; NaN if the network is
+        too large to compute it.
 
     Notes
     -----
-    A feature adds what it says beyond its parents. `alone` and `contributions` therefore
-    differ, and `spoken_for` lists the features that say much alone and add little.
+    A feature contributes the information it has beyond its parents. `alone` and `contributions`
+    therefore differ, and `spoken_for` lists features informative alone that contribute little.
     """
 
     target: Any
@@ -89,12 +89,12 @@ class Explanation(EqualByArrays):
         return [int(at) for at in order[:n]]
 
     def steps(self, most: int = 12) -> list[ExplanationStep]:
-        """Return the way from prior to posterior, the largest contributions first.
+        """Return the steps from prior to posterior, the largest contributions first.
 
         Parameters
         ----------
         most : int, default=12
-            Features with a step of their own; the rest share one.
+            Number of features with their own step; the others share one.
         """
         total = self.prior
         out = [ExplanationStep("prior", "", total, total, _chance(total))]
@@ -113,9 +113,9 @@ class Explanation(EqualByArrays):
         return out
 
     def spoken_for(self) -> list[int]:
-        """Return the features whose parents carry their information, the strongest alone first.
+        """Return the features whose information is carried by their parents, strongest alone first.
 
-        Alone, each would add at least half a unit of log-odds; given its parents it adds less than
+        Alone, each would add at least 0.5 to the log-odds; given its parents, it adds less than
         a fifth of that.
         """
         alone, own = np.nan_to_num(np.abs(self.alone)), np.abs(self.contributions)
@@ -124,7 +124,7 @@ class Explanation(EqualByArrays):
         return [int(at) for at in found[np.argsort(-alone[found], kind="stable")]]
 
     def why_silent(self, most: int = 3) -> str:
-        """Return in words which features add little because their parents carry their information.
+        """Describe which features add little because their parents carry their information.
 
         Empty if there are none.
         """
@@ -189,16 +189,16 @@ class Explanation(EqualByArrays):
 
 
 def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None) -> Explanation:
-    """Split the log-odds of one row.
+    """Split the log-odds of one row into contributions of features.
 
     Parameters
     ----------
     network : Network or BayesNetClassifier
     X : table of one row
     target : a class, optional
-        By default the most probable class of the row.
+        By default, the most probable class of the row.
     against : a class, optional
-        By default the most probable of the others.
+        By default, the most probable of the others.
 
     Examples
     --------
@@ -259,10 +259,10 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
 
 
 def explain_rows(network: Any, X: Any, *, target: Any = None, against: Any = None) -> Any:
-    """Split the log-odds of many rows: what each feature adds, (n_rows, n_features).
+    """Split the log-odds of many rows into contributions of features, (n_rows, n_features).
 
-    Target and rival are the two classes, or of more each row's most probable class against the
-    geometric mean of all others. A pandas DataFrame where X is one.
+    With two classes, target and rival are these; with more, each row's most probable class
+    against the geometric mean of all others. Returns a pandas DataFrame if X is one.
     """
     network = network_of(network)
     terms = network.log_terms(network.codebook.encode(X))  # (n_rows, n_features, n_classes)
@@ -287,7 +287,7 @@ def explain_rows(network: Any, X: Any, *, target: Any = None, against: Any = Non
 
 
 def _classes(network: Network) -> tuple[Any, ...]:
-    """Return the classes; refuse a single one."""
+    """Return the classes; raise if there is only one."""
     classes = tuple(network.codebook.classes.tolist())
     if len(classes) == 1:
         raise ConfigurationError(
@@ -297,7 +297,7 @@ def _classes(network: Network) -> tuple[Any, ...]:
 
 
 def _alone(network: Network, codes: NDArray[Any], target: int, against: int) -> NDArray[np.float64]:
-    """Return log P(x | target) - log P(x | against) of each feature's value, by itself."""
+    """Return log P(x | target) - log P(x | against) of the value of each feature on its own."""
     out = np.zeros(len(network.structure.selected))
     pairs = zip(network.structure.selected, network.log_alone, strict=True)
     for at, (feature, log_given) in enumerate(pairs):
@@ -309,7 +309,7 @@ def _alone(network: Network, codes: NDArray[Any], target: int, against: int) -> 
 
 
 def find_class(classes: tuple[Any, ...], label: Any) -> int:
-    """Return the position of a class, given as itself or as its text."""
+    """Return the index of a class, passed as itself or as text."""
     for at, known in enumerate(classes):
         if known == label or str(known) == str(label):
             return at
@@ -322,7 +322,7 @@ def _chance(log_odds: float) -> float:
 
 
 def _value(network: Network, feature: int, code: int, raw: Any) -> str:
-    """Return a value as text; a number with its interval."""
+    """Return a value as text; a number includes its interval."""
     column = network.codebook.columns[feature]
     if network.codebook.leaves_out(column.name):
         return "left out"

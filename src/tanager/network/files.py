@@ -1,11 +1,11 @@
 """Model files: safetensors with a versioned JSON header and a checksum.
 
-A model file is data, never code. The arrays of the tables are tensors; all else
-is one JSON text among the file's metadata::
+A model file contains data, never code. The arrays of the tables are tensors; everything
+else is one JSON text in the file's metadata::
 
     metadata   format    "tanager"
-               version   "1"; "3" where a table reads values by groups; "4" where the header is a
-                         tensor, since safetensors allows metadata of 100 MB
+               version   "1"; "3" if a table reads values in groups; "4" if the header is a
+                         tensor, since safetensors allows 100 MB of metadata
                sha256    over the header and every other tensor's name, type, shape and bytes
                header    {"tanager", "codebook", "structure", "tables", "history", "reference",
                           "estimator", "info", "calibration"}
@@ -15,10 +15,10 @@ is one JSON text among the file's metadata::
                        .log_within (values, classes),
                        .lookup (members' values)                    a family by groups
                family.5.node_child, .node_value, .cell_log_prob ...  a family as a tree
-               family.3.spread (numbers)                            how sure each of them is, by
-                       the levels of `tanager.parameters.spread`; older releases don't read it
+               family.3.spread (numbers)                            their uncertainty, for the
+                       levels in `tanager.parameters.spread`; older releases ignore it
 
-Reading checks everything before any of it is used (`tanager.network.checks`).
+Everything is checked before any of it is used (`tanager.network.checks`).
 """
 
 from __future__ import annotations
@@ -51,10 +51,10 @@ from tanager.parameters.spread import level_codes, prior_levels, table_arrays
 from tanager.parameters.tables import DenseTable, GroupedTable, TreeTable
 
 FORMAT = "tanager"
-# A file has the lowest version that holds it, so that older releases read what they can.
+# Files use the lowest version that supports their content, so older releases can read them.
 PLAIN_VERSION, GROUPED_VERSION, LARGE_VERSION = "1", "3", "4"
 VERSIONS = (PLAIN_VERSION, GROUPED_VERSION, LARGE_VERSION)
-HEAD_BYTES = 100_000_000  # safetensors reads no larger head
+HEAD_BYTES = 100_000_000  # the largest head that safetensors reads
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -68,11 +68,11 @@ def write_model(
     facts: Mapping[str, Any] | None = None,
     load: Callable[[Path], Network] | None = None,
 ) -> None:
-    """Write a network, and plain facts about its estimator, to one file.
+    """Write a network, and plain data about its estimator, to one file.
 
-    The file is written beside its place, read again and renamed: at `path` there is
-    the old file or the new one, whole and readable. `load` reads it, where it holds more
-    than a network.
+    The file is written under a temporary name, read back and renamed: `path` always contains
+    either the old file or the new one, complete and readable. If it contains more than a network,
+    read it with `load`.
     """
     families, tensors = _take_apart(network)
     grouped = any(family["kind"] == "grouped" for family in families)
@@ -114,14 +114,14 @@ def write_model(
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
-    """Read a network and the whole header; a `ModelFileError` where anything is amiss."""
+    """Read a network and the entire header; raise a `ModelFileError` if anything is wrong."""
     data = Path(path).read_bytes()
     try:
         metadata, tensors = _unpack(data)
         header = _open_header(metadata, tensors)
         codebook = check_codebook(header["codebook"])
         structure = check_structure(header["structure"], codebook.domain.names)
-        with np.errstate(over="ignore"):  # of forged logarithms, which are then refused
+        with np.errstate(over="ignore"):  # for forged logarithms, which are then rejected
             tables = check_tables(header["tables"], tensors, structure, codebook.domain)
             history = check_history(header.get("history", []), codebook.domain.names)
             calibration = check_calibration(header.get("calibration"), len(codebook.classes))
@@ -137,8 +137,8 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
             "on a larger machine."
         ) from error
     except Exception as error:
-        # Checks above name what is wrong; this net is for files forged to pass
-        # the checksum with a shape that none of them foresees.
+        # The checks above name what is wrong; this one is for forged files with a valid
+        # checksum and a shape that none of them anticipates.
         raise ModelFileError(
             f"{path}: the model file is malformed ({type(error).__name__}: {error}). "
             "Write it again with tanager.save."
@@ -157,7 +157,7 @@ def checksum(header: str, tensors: Tensors) -> str:
 
 
 def _take_apart(network: Network) -> tuple[list[dict[str, Any]], Tensors]:
-    """Return a description of each family, and the arrays of all."""
+    """Return a description of each family, and the arrays of all families."""
     tensors: Tensors = {"log_prior": _floats(network.tables.log_prior)}
     families: list[dict[str, Any]] = []
     spread = network.tables.spread
@@ -181,7 +181,7 @@ def _floats(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _narrow(array: NDArray[Any]) -> NDArray[Any]:
-    """Return non-negative integers in the narrowest type that holds them."""
+    """Return non-negative integers in the narrowest type that can hold them."""
     top = int(array.max(initial=0))
     kind = next(k for k in ("<u1", "<u2", "<u4", "<i8") if top <= np.iinfo(k).max)
     return np.ascontiguousarray(array, dtype=kind)
@@ -190,8 +190,8 @@ def _narrow(array: NDArray[Any]) -> NDArray[Any]:
 def _pack(metadata: Mapping[str, str], tensors: Tensors) -> bytes:
     """Return the bytes of a safetensors file.
 
-    The library writes the metadata in an order that changes from call to call;
-    equal models are to have equal files.
+    The library writes metadata in an order that varies between calls, but equal models
+    must produce equal files.
     """
     head, order = _head(metadata, tensors)
     if len(head) > HEAD_BYTES:
@@ -209,7 +209,7 @@ def _pack(metadata: Mapping[str, str], tensors: Tensors) -> bytes:
 
 
 def _head(metadata: Mapping[str, str], tensors: Tensors) -> tuple[bytes, list[str]]:
-    """Return the JSON before the tensors, and the order in which these follow."""
+    """Return the JSON before the tensors, and the order of the tensors."""
     names = {dtype: name for name, dtype in _DTYPES.items()}
     entries: dict[str, Any] = {"__metadata__": dict(metadata)}
     order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
@@ -220,17 +220,17 @@ def _head(metadata: Mapping[str, str], tensors: Tensors) -> tuple[bytes, list[st
         kind = names[array.dtype.newbyteorder("<").str.replace("|", "<")]
         entries[name] = {"dtype": kind, "shape": array.shape, "data_offsets": [start, end]}
     head = json.dumps(entries, ensure_ascii=False, separators=(",", ":")).encode()
-    return head + b" " * (-len(head) % 8), order  # the tensors begin at a multiple of 8
+    return head + b" " * (-len(head) % 8), order  # the tensors start at a multiple of 8
 
 
 def _unpack(data: bytes) -> tuple[dict[str, str], Tensors]:
-    """Return metadata and tensors, views of the bytes; nothing is interpreted yet.
+    """Return metadata and tensors as views of the bytes; nothing is interpreted yet.
 
-    Not by the library: it copies every tensor, and panics where there is no memory for that.
+    Doesn't use the library, which copies every tensor and panics if it runs out of memory.
     """
     if len(data) < 8:
         _refuse(f"it has {len(data)} bytes, too few for a model")
-    if data[8:9] != b"{":  # where every safetensors file has one
+    if data[8:9] != b"{":  # as in every safetensors file
         raise ModelFileError(
             "this isn't a model file (not a safetensors file). Models are written by tanager.save "
             "and tanager fit. Check the path."
@@ -238,7 +238,7 @@ def _unpack(data: bytes) -> tuple[dict[str, str], Tensors]:
     start = 8 + int.from_bytes(data[:8], "little")
     if start > min(len(data), 8 + HEAD_BYTES):
         _refuse("it isn't a safetensors file, or is cut short")
-    body = data[start:]  # which outlives the header
+    body = data[start:]  # outlives the header
     try:
         entries = json.loads(data[8:start])
         metadata = entries.pop("__metadata__", {})
@@ -254,7 +254,7 @@ def _unpack(data: bytes) -> tuple[dict[str, str], Tensors]:
 
 
 def _view(body: bytes, start: int, name: str, entry: dict[str, Any]) -> NDArray[Any]:
-    """Return what a tensor holds, which has to begin where the one before ends."""
+    """Return the array of a tensor, which must start where the previous one ends."""
     kind, shape = entry["dtype"], entry["shape"]
     if kind not in _DTYPES:
         _refuse(f"tensor {name!r} has the type {kind}; allowed: {', '.join(_DTYPES)}")

@@ -1,17 +1,17 @@
-r"""From any discrete Bayesian network to a classifier for one of its nodes.
+r"""Convert any discrete Bayesian network to a classifier for one of its nodes.
 
-A `Network` has the class first and makes it a parent of every feature. Another
-network becomes one without a change to its joint distribution:
+A `Network` has the class as its root and as a parent of every feature. Any other
+network is converted without changing its joint distribution:
 
 * Hidden nodes are summed out one at a time. A node's arcs to its children are
-  turned round, child by child, until it has none and drops out; each child then
-  has the node's other neighbours for parents (Shachter 1986).
-* Where the class has parents, its ancestors are rewritten. They are eliminated in
+  reversed, child by child, until it has none and drops out; each child then
+  has the node's other neighbours as parents (Shachter 1986).
+* If the class has parents, its ancestors are rewritten. They are eliminated in
   min-fill order, the class last; each becomes
   :math:`P(v \mid \text{class, its neighbours at that time})`.
 
-Both are exact. What they cost is the largest table, and past a bound the network
-is refused with its width.
+Both are exact. Their cost is the size of the largest table; beyond a limit, the network
+is rejected with an error that states its width.
 
 References
 ----------
@@ -43,7 +43,7 @@ from tanager.numerics import Floats
 from tanager.parameters import DenseTable, Tables
 from tanager.structure import Structure
 
-MAX_CELLS = 1 << 24  # of one table, and four times as many of all: 128 and 512 MiB
+MAX_CELLS = 1 << 24  # of one table, and four times as many in total: 128 and 512 MiB
 
 
 def network_of_variables(
@@ -53,9 +53,9 @@ def network_of_variables(
     hidden: Collection[str] = (),
     notes: Mapping[str, Any] | None = None,
 ) -> Network:
-    """Return the network as a classifier for the node `target`, the hidden nodes summed out.
+    """Return the network as a classifier for the node `target`, with hidden nodes summed out.
 
-    `notes` is what Tanager wrote besides, with its codebook.
+    `notes` is the additional data written by Tanager, with its codebook.
     """
     names = [variable.name for variable in variables]
     for name in (target, *hidden):
@@ -69,7 +69,7 @@ def network_of_variables(
     graph = _Graph(variables)
     root = names.index(target)
     waiting = {names.index(name) for name in hidden}
-    while waiting:  # each time the one whose removal takes the smallest table
+    while waiting:  # next, the one whose removal needs the smallest table
         node = min(waiting, key=lambda n: (graph.cells(graph.family(n)), n))
         graph.remove(node)
         waiting.discard(node)
@@ -90,7 +90,7 @@ class _NodeTable(NamedTuple):
 
 
 class _Graph:
-    """Nodes with their tables."""
+    """Nodes and their tables."""
 
     def __init__(self, variables: Sequence[Variable]) -> None:
         self.names = [variable.name for variable in variables]
@@ -102,7 +102,7 @@ class _Graph:
         return prod(self.sizes[node] for node in nodes)
 
     def check(self, nodes: Collection[int], why: str) -> None:
-        """Refuse a table that is too large, with its width."""
+        """Raise if a table is too large, and state its width."""
         if self.cells(nodes) > MAX_CELLS:
             raise MemoryBoundError(
                 f"{why} takes a table over {len(nodes)} nodes "
@@ -112,7 +112,7 @@ class _Graph:
             )
 
     def family(self, node: int) -> set[int]:
-        """Return the nodes of the largest table that removing a node takes."""
+        """Return the nodes of the largest table needed to remove a node."""
         children = [at for at, table in self.tables.items() if node in table.parents]
         if not children:
             return set()
@@ -120,7 +120,7 @@ class _Graph:
         return joined.union(*(self.tables[child].parents for child in children))
 
     def remove(self, node: int) -> None:
-        """Sum a node out: turn its arcs round, child by child, parents before their children."""
+        """Sum out a node: reverse its arcs, child by child, parents before their children."""
         graph = {at: table.parents for at, table in self.tables.items()}
         order = TopologicalSorter(graph).static_order()
         children = [at for at in order if node in graph[at]]
@@ -174,18 +174,18 @@ class _Graph:
 
 
 def _spread(members: Sequence[int], values: Floats, scope: Sequence[int]) -> Floats:
-    """Return values over some nodes with axes as in a larger scope, 1 where it lacks a node."""
+    """Return values over some nodes with the axes of a larger scope, of length 1 for others."""
     return align(tuple(members), values[None, None], tuple(scope))[0, 0]
 
 
 def _divide(joint: Floats, total: Floats) -> Floats:
-    """Return joint / total; uniform in contexts that cannot occur."""
+    """Return joint / total, or uniform values in contexts that can't occur."""
     uniform = np.full(joint.shape, 1.0 / joint.shape[-1])
     return np.divide(joint, total, out=uniform, where=total > 0)
 
 
 class _Coding(NamedTuple):
-    """How the nodes become columns."""
+    """How the nodes are mapped to columns."""
 
     codebook: Codebook
     place: dict[int, int]  # the column of each feature's node
@@ -226,7 +226,7 @@ def _coding(
 def _known_columns(
     variables: Sequence[Variable], codebook: Codebook, notes: Mapping[str, Any]
 ) -> dict[int, Column]:
-    """Return the columns of the nodes that Tanager wrote and nobody changed since."""
+    """Return the columns of nodes that Tanager wrote and that haven't changed since."""
     renamed = notes.get("names")
     renamed = renamed if isinstance(renamed, dict) else {}
     columns: dict[Any, Column] = {column.name: column for column in codebook.columns}

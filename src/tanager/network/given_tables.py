@@ -1,4 +1,4 @@
-"""Reads tables as people write them, against a codebook."""
+"""Parse tables written by users, given a codebook."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from tanager.errors import ConfigurationError, listed, nearest
 
 Floats = NDArray[np.float64]
 
-CLASS = -1  # stands for the class where features stand by their places
-TOLERANCE = 1e-3  # how far the sum of given probabilities may be from one
+CLASS = -1  # represents the class among indices of features
+TOLERANCE = 1e-3  # largest deviation of the sum of given probabilities from one
 
 
 IMPOSSIBLE = -1e4  # for log 0: exp gives 0, and a row that no class allows still has a posterior
 
 
 def log_or_impossible(values: Floats) -> Floats:
-    """Return logarithms of probabilities, finite also for zeros."""
+    """Return the logarithms of probabilities, finite even for zeros."""
     with np.errstate(divide="ignore"):
         return np.maximum(np.log(values), IMPOSSIBLE)
 
 
 class GivenFamily(NamedTuple):
-    """A node and its parents by place, `CLASS` for the class."""
+    """The indices of a node and its parents, with `CLASS` for the class."""
 
     child: int
     parents: tuple[int, ...]
 
 
 def read_family(codebook: Codebook, text: Any) -> GivenFamily:
-    """Return the family that a text such as ``"cough | sick, smoker"`` or a pair names."""
+    """Parse a family such as ``"cough | sick, smoker"``, or a pair."""
     if isinstance(text, str) and text in _names(codebook):
         child, parents = text, []
     elif isinstance(text, str):
@@ -81,9 +81,9 @@ def read_table(
     name: str,
     contexts: Sequence[list[str]] | None = None,
 ) -> Floats:
-    """Return probabilities (*parents, values); NaN in contexts that a mapping doesn't name.
+    """Return probabilities (*parents, values); NaN for contexts that a mapping doesn't contain.
 
-    `contexts` names the values of each parent but the class, if not by the codebook.
+    `contexts` are the labels of each parent except the class, if they aren't the codebook's.
     """
     labels = [
         codebook.target.labels() if node == CLASS else codebook.columns[node].labels()

@@ -1,4 +1,4 @@
-"""A network as a graph: drawn by bits, for Graphviz, and for networkx."""
+"""A network as a graph: scaled by information for drawings, for Graphviz, and for networkx."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def network_graph(network: Network, information: NetworkInformation | None = None) -> DrawnGraph:
-    """Return what `tanager.drawing` draws of a network; its `information` may be at hand."""
+    """Return a network as drawn by `tanager.drawing`; `information` is computed if not passed."""
     information = information or NetworkInformation(network)
     structure = network.structure
     bits = information.of_features()[list(structure.selected)] / log(2.0)
@@ -30,10 +30,10 @@ def network_graph(network: Network, information: NetworkInformation | None = Non
 
 
 def to_dot(network: Network) -> str:
-    """Return the graph for Graphviz; the class is the parent of all.
+    """Return the graph for Graphviz; the class is a parent of all features.
 
-    Arrows are as wide and boxes as dark as they are informative. The graph is whole: no
-    leaf is folded.
+    The width of arrows and the shade of boxes show how informative they are. The graph is
+    complete: leaves aren't folded.
     """
     plan = plan_drawing(network_graph(network), fold=False)
     target = _quoted(target_name(network))
@@ -69,7 +69,7 @@ def _legend(plan: DrawingPlan) -> str:
 
 
 def _blue(shade: float) -> str:
-    """Return the colour of a box: white to a blue on which black letters can be read."""
+    """Return the colour of a box, from white to a blue on which black text is legible."""
     return "#" + "".join(f"{round(255 + (end - 255) * 0.55 * shade):02x}" for end in (0, 114, 178))
 
 

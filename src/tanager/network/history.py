@@ -1,4 +1,4 @@
-"""What people changed in a network after it was learned."""
+"""Manual changes to a network after it was learned."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ ACTIONS = ("effect", "smooth", "neutralise", "forbid", "table", "add edge", "rem
 
 @dataclass(frozen=True)
 class Edit:
-    """One change by hand; a network lists them in `history`, and its file keeps them.
+    """One manual change; a network lists them in `history` and stores them in its file.
 
     Attributes
     ----------
     feature : str
     action : {'effect', 'smooth', 'neutralise', 'forbid', 'table', 'add edge', 'remove edge'}
     details : mapping
-        What was asked for, as plain data.
+        The request, as plain data.
     reason, author : str
         Why, and by whom.
     when : str
@@ -40,7 +40,7 @@ class Edit:
                 raise ConfigurationError(f"{name}={getattr(self, name)!r}. Allowed: a text.")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data: what a model file holds."""
+        """Return plain data for a model file."""
         return {**asdict(self), "details": dict(self.details)}
 
     def __str__(self) -> str:

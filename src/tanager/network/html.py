@@ -1,4 +1,4 @@
-"""Networks, explanations, tables and answers in a notebook: small, self-contained HTML."""
+"""Networks, explanations, tables and answers in notebooks: small, self-contained HTML."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
 
 MAX_EFFECTS = 5
-COMMON = 0.01  # share of rows from which on a value is worth naming
+COMMON = 0.01  # share of rows from which a value is worth listing
 MAX_ROWS, MAX_COLUMNS = 40, 30  # of a table
-MAX_STEPS = 12  # of an explanation; the others are one
+MAX_STEPS = 12  # of an explanation; the others are combined
 
 
 def network_html(network: Network, title: str = "Network", facts: str = "") -> str:
-    """Return a fitted network as a small piece of HTML."""
+    """Return a fitted network as an HTML fragment."""
     prior = np.exp(network.log_prior)
     target = 1 if len(prior) == 2 else int(prior.argmax())
     information = NetworkInformation(network)
@@ -44,18 +44,18 @@ def network_html(network: Network, title: str = "Network", facts: str = "") -> s
 
 
 def estimator_html(estimator: Any) -> str:
-    """Return an estimator, fitted or not, as a small piece of HTML."""
+    """Return an estimator, fitted or not, as an HTML fragment."""
     title, network = " ".join(repr(estimator).split()), getattr(estimator, "network_", None)
     if network is None:
         return card("card.html.j2", title=title, facts="not fitted")
     stages = [stage for stage in estimator.info_.values() if isinstance(stage, dict)]
     seconds = sum(stage.get("seconds", 0.0) for stage in stages)
-    fitted = f", fitted in {seconds:.2f} s" if seconds else ""  # a model file does not say
+    fitted = f", fitted in {seconds:.2f} s" if seconds else ""  # not stored in model files
     return network_html(network, title, f"{network.summary()}{fitted}")
 
 
 def _effects(information: NetworkInformation, target: int) -> list[dict[str, Any]]:
-    """Return what the most informative features say, for and against one class."""
+    """Return the effects of the most informative features, for and against one class."""
     bits, beyond = information.of_features() / log(2.0), information.beyond_parents() / log(2.0)
     found = []
     for feature in np.argsort(-bits, kind="stable")[:MAX_EFFECTS]:
@@ -66,7 +66,7 @@ def _effects(information: NetworkInformation, target: int) -> list[dict[str, Any
         joint = information.joint(column.name)
         common = np.ones(len(effect), bool)
         if joint is not None and len(effect) > 1:
-            # Of many bins none may have so many rows; two values are always worth naming.
+            # With many bins, none may have that many rows; two values are always worth listing.
             shares = joint.sum(axis=1)
             common = shares >= min(COMMON, 0.5 / len(shares), np.sort(shares)[-2])
         most = int(np.where(common, effect, -np.inf).argmax())
@@ -90,7 +90,7 @@ def table_html(table: LabelledTable) -> str:
 
 
 def answer_html(answer: Answer) -> str:
-    """Return the answer to a question with a bar per combination of values."""
+    """Return the answer to a query, with a bar per combination of values."""
     shares = answer.probabilities.ravel().tolist()
     pairs = (
         [] if answer.n_rows is not None else [*zip(product(*answer.values), shares, strict=True)]

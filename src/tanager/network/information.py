@@ -1,6 +1,6 @@
 """What a network implies about its variables: marginals, information, removing an edge.
 
-All of it is a property of the network's joint distribution; no data is read. Information is in
+All results are properties of the network's joint distribution; no data is read. Information is in
 nats.
 """
 
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
 
 TINY = np.finfo(np.float64).tiny
-MAX_CELLS = 1 << 23  # of one family by views, spelled out: 64 MiB
-MAX_WORK = 1 << 22  # cells that may be added up for the joint probability of one family's parents
+MAX_CELLS = 1 << 23  # of one expanded family, by views: 64 MiB
+MAX_WORK = 1 << 22  # cells that may be summed to get the joint probability of one family's parents
 
 
 def n_probabilities(table: FamilyTable) -> int:
-    """Return how many numbers a model file has for a family."""
+    """Return how many numbers a model file stores for a family."""
     return sum(array.size for array in table_arrays(table).values())
 
 
@@ -39,7 +39,7 @@ class NetworkInformation:
     """Marginals of the features, and the information that features and edges carry.
 
     Tables may read a feature more coarsely than its own values; contexts then range over its
-    views, the groups of values that some table tells apart (`tanager.network.views`).
+    views, the groups of values that some table distinguishes (`tanager.network.views`).
 
     If summing out what connects a feature's parents would take more than four million additions,
     they're treated as independent given the class in the feature's marginal, and its edges have no
@@ -68,7 +68,7 @@ class NetworkInformation:
     network: Network
 
     def joint(self, feature: str) -> Floats | None:
-        """Return P(feature, class), shape (arity, n_classes); None where it is too large."""
+        """Return P(feature, class), shape (arity, n_classes), or None if it's too large."""
         return self._joints[self._place(feature)]
 
     def log_given_class(self) -> list[Floats | None]:
@@ -81,7 +81,7 @@ class NetworkInformation:
         ]
 
     def of_features(self) -> Floats:
-        """Return I(feature; class), shape (n_features,); zero for features left out."""
+        """Return I(feature; class), shape (n_features,); zero for features that aren't used."""
         out = np.zeros(self.network.codebook.domain.n_features)
         for feature, joint in zip(self.network.structure.selected, self._joints, strict=True):
             if joint is not None:
@@ -91,8 +91,8 @@ class NetworkInformation:
     def beyond_parents(self) -> Floats:
         """Return I(feature; class | parents), shape (n_features,).
 
-        What a feature says about the class once its parents are known. Zero for features left
-        out; NaN if the family is too large.
+        The information a feature has about the class once its parents are known. Zero for features
+        that aren't used; NaN if the family is too large.
         """
         structure = self.network.structure
         out = np.zeros(self.network.codebook.domain.n_features)
@@ -106,7 +106,7 @@ class NetworkInformation:
     def of_edges(self) -> dict[tuple[str, str], float]:
         """Return I(feature; parent | class, other parents) by (parent, feature).
 
-        Edges into a family that is too large to be spelled out are absent.
+        Edges into a family that is too large to be expanded are omitted.
         """
         structure = self.network.structure
         out: dict[tuple[str, str], float] = {}
@@ -116,15 +116,15 @@ class NetworkInformation:
                 continue
             for axis, parent in enumerate(parents):
                 edge = (structure.names[parent], structure.features[at])
-                # The feature's view says all that it says about a parent.
+                # The feature's view has all of its information about a parent.
                 out[edge] = _dependence(joint, axis, -2)
         return out
 
     def without_edge(self, parent: str, feature: str) -> Network | None:
-        """Return the network without one edge, or None where its family is too large.
+        """Return the network without one edge, or None if its family is too large.
 
         The feature's table becomes P(feature | class, other parents) of the
-        joint: of all networks that lack the edge, the nearest to this one by
+        joint: of all networks without the edge, the nearest to this one by
         Kullback-Leibler divergence.
         """
         from tanager.network.network import Network
@@ -147,7 +147,7 @@ class NetworkInformation:
         families = list(self.network.tables.families)
         groups = [self.network.views.groups[f] for f in (*kept, structure.selected[at])]
         logs = np.ascontiguousarray(_log_conditional(summed))
-        # What a value says within its view is the same whatever the parents are.
+        # The distribution of a value within its view doesn't depend on the parents.
         within = np.log(np.maximum(self._within(at), TINY))
         families[at] = GroupedTable.of_groups(logs, within, groups)
         tables = Tables(self.network.log_prior, tuple(families), self.network.tables.normalized)
@@ -155,18 +155,18 @@ class NetworkInformation:
         return Network(self.network.codebook, shorter, tables)
 
     def effect(self, feature: str, target: int) -> Floats | None:
-        """Return what each value, known alone, adds to a class's log-odds, shape (arity,).
+        """Return the contribution of each value on its own to a class's log-odds, shape (arity,).
 
-        It is log P(value | class) - log P(value | any other class); `target` is
-        the place of the class. None where the family is too large.
+        This is log P(value | class) - log P(value | any other class); `target` is
+        the index of the class. None if the family is too large.
         """
         joint = self.joint(feature)
         return None if joint is None else log_odds(joint, target)
 
     def context(self, feature: str) -> Floats | None:
-        """Return P(parents, class), shape (*parent_groups, n_classes); None where too large.
+        """Return P(parents, class), shape (*parent_groups, n_classes), or None if it's too large.
 
-        Values of a parent that no table tells apart count as one: `parent_groups` says which.
+        Values of a parent that no table distinguishes are grouped, see `parent_groups`.
         """
         return self._parts[0][self._place(feature)]
 
@@ -179,7 +179,7 @@ class NetworkInformation:
         return np.take(table, self.network.views.groups[own], axis=-2) * self._within(at)
 
     def parent_groups(self, feature: str) -> list[Groups]:
-        """Return for each parent the group of each of its values."""
+        """Return, for each parent, the group of each of its values."""
         parents = self.network.structure.parent_indices[self._place(feature)]
         return [self.network.views.groups[parent] for parent in parents]
 
@@ -196,7 +196,7 @@ class NetworkInformation:
     def _families(self) -> list[Floats | None]:
         """P(view | parents' views, class) of every family, (*parents, n_views, n_classes).
 
-        None where it is too large. Scores are divided by their sum over the views.
+        None if it's too large. Scores are divided by their sum over the views.
         """
         out: list[Floats | None] = []
         for table in self.network.views.tables.families:
@@ -245,9 +245,9 @@ class NetworkInformation:
     def _from_a_family(
         self, at: int, place: dict[int, int], contexts: list[Floats | None]
     ) -> Floats | None:
-        """Return P(parents, class) where one parent's own family holds all the others.
+        """Return P(parents, class) if the family of one parent contains all the others.
 
-        So it is in k-trees: nothing has to be summed out. None where it is not so.
+        This is the case in k-trees: nothing has to be summed out. Otherwise None.
         """
         structure = self.network.structure
         wanted = structure.parent_indices[at]
@@ -263,7 +263,7 @@ class NetworkInformation:
         return None
 
     def _summed(self, at: int, place: dict[int, int]) -> Floats | None:
-        """Return P(parents, class) with what is above them summed out; None where that is much."""
+        """Return P(parents, class) with their ancestors summed out, or None if that's too much."""
         structure, sizes = self.network.structure, self.network.views.sizes
         wanted = structure.parent_indices[at]
         above = list(wanted)
@@ -355,10 +355,10 @@ def _x_log_x(p: Floats) -> Floats:
 
 
 def _dependence(joint: Floats, one: int, other: int) -> float:
-    """Return the mutual information of two axes, given all the rest."""
+    """Return the mutual information of two axes, given all others."""
     rest = joint.sum(axis=(one, other), keepdims=True)
     product = joint.sum(axis=one, keepdims=True) * joint.sum(axis=other, keepdims=True)
     apart = np.divide(product, rest, out=np.zeros(joint.shape), where=rest > 0)
-    # A product of two probabilities may be too small for a number; what it adds is as small.
+    # A product of two probabilities may underflow; its contribution is just as small.
     seen = (joint > 0) & (apart > 0)
     return max(0.0, float((joint[seen] * np.log(joint[seen] / apart[seen])).sum()))

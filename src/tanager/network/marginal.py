@@ -5,8 +5,8 @@ out. On forests (naive Bayes, TAN, kDB-1), messages run up the tree row by row; 
 each row's unknown features are eliminated, the smallest tables first
 (`tanager.parameters.unknown`). Both loops are compiled.
 
-If a row's unknown features are too entangled to be eliminated within the memory bound, its sum is
-approximate, and a warning says so: see `_Forward`.
+If a row's unknown features are too entangled to be eliminated within the memory limit, its sum is
+approximate, and a warning is issued: see `_Forward`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from tanager.parameters.unknown import Unknown
 from tanager.structure import Structure
 
 MAX_CELLS = 1 << 25  # cells of one row's intermediate factor: 256 MiB
-ROW_CELLS = 1 << 21  # the same where many rows are predicted: some 10 ms a row
-FORWARD_CELLS = 1 << 17  # of a family where even that is too much
+ROW_CELLS = 1 << 21  # the same if many rows are predicted: some 10 ms per row
+FORWARD_CELLS = 1 << 17  # of a family if even that is too much
 Factor = tuple[tuple[int, ...], Floats]  # features; logs (n_rows, n_classes, *their arities)
 
 BATCH_CELLS = 1 << 17  # cells of a batch of rows: 1 MiB, which stays in the cache
@@ -39,9 +39,9 @@ BATCH_CELLS = 1 << 17  # cells of a batch of rows: 1 MiB, which stays in the cac
 def add_unknown_sums(
     tables: Tables, structure: Structure, codes: Codes, arities: Ints, log_joint: Floats
 ) -> None:
-    """Add to the log-joint (n_rows, n_classes) what families with unknown members sum to.
+    """Add to the log-joint (n_rows, n_classes) the sums of families with unknown members.
 
-    Rows without an unknown feature stay as they are.
+    Rows without unknown features aren't changed.
     """
     spelled = (DenseTable, GroupedTable)
     if structure.max_parents == 0 or codes.shape[1] == 0:
@@ -96,7 +96,7 @@ class _Forward:
 
     Parents before children, each unknown feature gets its distribution given the class and its
     parents, which are treated as independent; a known feature's term is averaged over its unknown
-    parents. What's known below an unknown feature doesn't bear on it. Exact where no two unknown
+    parents. What's known below an unknown feature doesn't affect it. Exact if no two unknown
     features share a known child or a chain of unknown ones. If a family has too many unknown
     parents, the last ones are fixed at their most probable value.
     """
@@ -107,12 +107,12 @@ class _Forward:
         self.tables, self.arities, self.features = tables, arities, structure.selected
         self.n_classes = tables.log_prior.shape[0]
         order = structure.topological_order()
-        summed: set[int] = set()  # unknown features with something known below them
+        summed: set[int] = set()  # unknown features with known descendants
         for at in reversed(order):
             if self.features[at] not in missing or self.features[at] in summed:
                 summed.update(missing.intersection(structure.parent_indices[at]))
         scopes = []
-        # Of each family: its place, members, unknown members that are summed, and those fixed.
+        # For each family: its index, members, unknown members to sum over, and those fixed.
         self.steps: list[tuple[int, Ints, tuple[int, ...], list[int]]] = []
         for at in order:
             members, feature = family_members(structure, at), self.features[at]
@@ -185,7 +185,7 @@ class EliminationStep(NamedTuple):
     """How a feature depends on those that are eliminated after it."""
 
     feature: int
-    given: tuple[int, ...]  # the features on which it depends, besides the class
+    given: tuple[int, ...]  # the features it depends on, in addition to the class
     logs: Floats  # (n_classes, n_values, *values of `given`), up to a term without the feature
 
 
@@ -198,13 +198,13 @@ def sum_out(
 ) -> Factor:
     """Sum features out of a product of factors (or maximise over them), one after the other.
 
-    The scope of the result is sorted. Overwrites the factors' arrays; appends what each step
-    joined, of the first row, to `steps`.
+    The scope of the result is sorted. Overwrites the factors' arrays; appends the joined factor
+    of each step, for the first row, to `steps`.
     """
     for feature in order:
         scope, joined = multiply([f for f in factors if feature in f[0]])
         given = tuple(f for f in scope if f != feature)
-        logs = align(scope, joined, (feature, *given))  # sums run fast over early axes
+        logs = align(scope, joined, (feature, *given))  # sums are fast over early axes
         if steps is not None:
             steps.append(EliminationStep(feature, given, logs[0]))
         left = logs.max(axis=2) if maximise else log_sum_exp(logs, axis=2, overwrite=steps is None)
@@ -222,7 +222,7 @@ def multiply(factors: list[Factor]) -> Factor:
         else:
             np.add(wider[1], align(scope, values, wider[0]), out=wider[1])
     scope, total = left.pop()
-    for more, values in reversed(left):  # the small ones first
+    for more, values in reversed(left):  # small ones first
         joined = tuple(sorted({*scope, *more}))
         total = align(scope, total, joined) + align(more, values, joined)
         scope = joined
@@ -242,9 +242,9 @@ def eliminate(
     scopes: Iterable[Iterable[int]],
     size: Callable[[Iterable[int]], int],
 ) -> Iterator[tuple[int, frozenset[int]]]:
-    """Yield features in min-fill order, each with those it's then joined to.
+    """Yield features in min-fill order, each with those it's joined to at that time.
 
-    `scopes` are the sets of features that share a table, including those that stay; `size` gives
+    `scopes` are the sets of features that share a table, including those that stay; `size` returns
     the number of combinations of some features' values, and breaks ties.
 
     >>> [f for f, around in eliminate([0, 1, 2], [(0, 1), (1, 2)], len)]
@@ -278,7 +278,7 @@ def elimination_order(
     bound: int,
     names: Sequence[str],
 ) -> list[int]:
-    """Return features in the order of elimination; refuse steps of more cells than the bound."""
+    """Return features in elimination order; raise if a step needs more cells than the limit."""
     order = []
     for feature, around in eliminate(features, scopes, size):
         together = sorted((feature, *around))

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.intp]
 
-MOST_ROWS = 1 << 22  # combinations of one number of changes that are all tried
+MOST_ROWS = 1 << 22  # most combinations for a number of changes to try exhaustively
 BATCH_ROWS = 1 << 16
-BEAM = 256  # rows that go on where not all combinations are tried
+BEAM = 256  # rows kept if not all combinations are tried
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Change:
     ratio : float
         P(changed row) / P(row): how much more or less common the changed row is.
     exact : bool
-        Whether every combination was tried, so no change is smaller or more probable.
+        Whether all combinations were tried, so no change is smaller or more probable.
     """
 
     changes: dict[str, tuple[str, str]]
@@ -70,7 +70,7 @@ def find_nearest(
     max_changes: int,
     n: int,
 ) -> list[Change]:
-    """Answer `Decides.nearest`; the decision is that of `costs`."""
+    """Implement `Decides.nearest`; `costs` defines the decision."""
     require_probabilities(network)
     check_count("max_changes", max_changes, 0)
     check_count("n", n, 1)
@@ -102,7 +102,7 @@ def find_nearest(
 
 
 def _free(network: Network, codes: Codes, fixed: Sequence[str]) -> dict[int, Codes]:
-    """Return the features that may change, each with the codes that it may change to."""
+    """Return the features that may change, each with the codes it may change to."""
     names = network.structure.names
     fixed = [fixed] if isinstance(fixed, str) else list(fixed)
     for name in fixed:
@@ -118,7 +118,7 @@ def _free(network: Network, codes: Codes, fixed: Sequence[str]) -> dict[int, Cod
 
 
 def _n_combinations(sizes: Sequence[int], k: int) -> int:
-    """Return how many rows have k changes: the elementary symmetric polynomial.
+    """Return the number of rows with k changes: the elementary symmetric polynomial.
 
     >>> _n_combinations([2, 3, 4], 2)
     26
@@ -142,7 +142,7 @@ def _grid(start: Codes, some: tuple[int, ...], free: dict[int, Codes]) -> Iterat
 
 
 class _Search:
-    """The rows found with the wanted decision, and those nearest to it."""
+    """The rows found with the desired decision, and those closest to it."""
 
     def __init__(self, network: Network, start: Codes, costs: Costs, to: Any) -> None:
         self.network, self.start, self.costs = network, start, costs
@@ -156,12 +156,12 @@ class _Search:
                 parameter="to",
             )
         self.to = None if to is None else costs.names.index(str(to))
-        # Of each set of changed features the most probable row: its log-probability, row and joint.
+        # The most probable row by set of changed features: its log-probability, row and joint.
         self.found: dict[tuple[int, ...], tuple[float, Codes, Floats]] = {}
         self.near: list[tuple[float, tuple[int, ...], Codes]] = []
 
     def look(self, some: tuple[int, ...], *batches: Codes) -> None:
-        """Look at rows with some features changed."""
+        """Examine rows with some features changed."""
         for codes in batches:
             joint = self.network.log_joint_of_codes(codes)
             chosen, short = self._decide(joint)
@@ -180,14 +180,14 @@ class _Search:
             self._trim()
 
     def next_beam(self) -> list[tuple[tuple[int, ...], Codes]]:
-        """Return the rows from which more changes start, and forget them."""
+        """Return and remove the rows from which further changes start."""
         self._trim()
         beam = [(some, codes) for _, some, codes in self.near]
         self.near = []
         return beam
 
     def changes(self, n: int, exact: bool) -> list[Change]:
-        """Return what was found, the most probable first."""
+        """Return the changes found, most probable first."""
         network, actions = self.network, self.costs.actions
         out = []
         ranked = sorted(self.found.items(), key=lambda pair: (-pair[1][0], pair[0]))
@@ -204,7 +204,7 @@ class _Search:
         return out
 
     def _decide(self, joint: Floats) -> tuple[Ints, Floats]:
-        """Return the decision on each row, and how far the one wanted is from being it."""
+        """Return the decision on each row, and by how much the desired one falls short."""
         expected = self.costs.expected(posterior(joint.copy()))
         others = expected.copy()
         if self.to is None:
@@ -216,7 +216,7 @@ class _Search:
         return self.costs.best(expected), short
 
     def _trim(self) -> None:
-        """Keep the nearest rows, each once; of those as near, the first."""
+        """Keep the nearest rows without duplicates; in case of ties, the first."""
         self.near.sort(key=lambda one: one[0])
         kept: dict[tuple[Any, ...], tuple[float, tuple[int, ...], Codes]] = {}
         for one in self.near:

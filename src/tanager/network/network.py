@@ -1,4 +1,4 @@
-"""The network: codebook, structure and tables together."""
+"""The network: a codebook, a structure and tables."""
 
 from __future__ import annotations
 
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Network(Decides):
-    """A Bayesian network with a class node: what a fitted classifier knows.
+    """A Bayesian network with a class node, as learned by a classifier.
 
-    Immutable, and safe to share between threads. `X` is any table that
-    `BayesNetClassifier.predict` takes.
+    Immutable and safe to share between threads. `X` is any table that
+    `BayesNetClassifier.predict` accepts.
 
     Attributes
     ----------
     codebook : Codebook
-        How columns become codes.
+        How columns are coded.
     structure : Structure
-        Which features condition which.
+        The parents of each feature.
     tables : Tables
-        The class prior and each family's log-probabilities.
+        The class prior and the log-probabilities of each family.
     history : tuple of Edit
-        What was changed by hand, in order: see `edit`.
+        Manual changes, in order: see `edit`.
     calibration : Calibration or None
-        What held-out rows of each class were told: `predict_set` reads it.
+        Scores of held-out rows of each class, used by `predict_set`.
     reference : Reference or None
         Counts of the training rows, for `drift` and `familiarity`.
 
@@ -97,11 +97,11 @@ class Network(Decides):
         Parameters
         ----------
         targets : str or sequence of str
-            Features, and the target's name for the class (``"class"`` where it has none).
+            Features, and the target's name for the class (``"class"`` if it has none).
         evidence : mapping, table or None
             What is known: a mapping from names to raw values, `OneOf`, `Interval`, `Soft`, or
-            None for a missing cell. A table of raw values asks the same about each of its rows;
-            columns it lacks are unknown.
+            None for a missing cell. A table of raw values asks the same question for each row;
+            columns that aren't included are unknown.
 
         Returns
         -------
@@ -110,7 +110,7 @@ class Network(Decides):
 
         Notes
         -----
-        Exact: features that are unknown and not asked about are summed out.
+        Exact: features that are neither known nor queried are summed out.
 
         Examples
         --------
@@ -134,7 +134,7 @@ class Network(Decides):
     def log_probability(self, evidence: Any) -> Any:
         """Return log P(evidence): a number for a mapping, an array for a table of rows.
 
-        Evidence is given as for `query`.
+        Evidence is passed as for `query`.
         """
         from tanager.network.queries import log_evidence
 
@@ -148,16 +148,16 @@ class Network(Decides):
         Parameters
         ----------
         target : mapping
-            From one or more names to values: the event asked about.
+            From one or more names to values: the queried event.
         evidence : mapping or None
             As for `query`.
         n : int, default=10
-            How many table entries to list, the largest effects first.
+            How many table entries to return, the largest effects first.
 
         Returns
         -------
         Sensitivity
-            `entries`: the derivative with respect to each table entry, the other values of its
+            `entries`: the derivative with respect to each table entry, with the other values of its
             context changing in proportion. `evidence`: the answer without each piece, and the
             range it could take if one more feature were known. `to_pandas`.
 
@@ -182,16 +182,16 @@ class Network(Decides):
     def most_probable(
         self, evidence: Any = None, n: int = 3, *, of: Sequence[str] | None = None
     ) -> list[Completion]:
-        """Return the most probable completions of a row, the best first.
+        """Return the most probable completions of a row, best first.
 
         Parameters
         ----------
         evidence : mapping or None
             As for `query`.
         n : int, default=3
-            How many.
+            How many completions to return.
         of : sequence of str, optional
-            Complete only these features (or the class) and sum out the others. By default,
+            Complete only these features (or the class), and sum out the others. By default,
             everything unknown is completed jointly.
 
         Examples
@@ -207,7 +207,7 @@ class Network(Decides):
         return complete(self, evidence, n, of)
 
     def sample(self, n: int, given: Any = None, random_state: Any = None) -> pa.Table:
-        """Draw rows from P(features, class | evidence), in the columns of the training table.
+        """Draw rows from P(features, class | evidence), with the columns of the training table.
 
         Parameters
         ----------
@@ -220,8 +220,8 @@ class Network(Decides):
         -------
         pyarrow.Table
             One column per feature of the network, and the class. Numbers are uniform within
-            their interval (an outer one is taken to be as wide as its neighbour), and integers
-            if all cuts are; a cell drawn as missing is null.
+            their interval (outer ones are assumed to be as wide as their neighbours), and integers
+            if all cuts are; cells drawn as missing are null.
 
         Examples
         --------
@@ -271,7 +271,7 @@ class Network(Decides):
         Notes
         -----
         The probability is P(x), with the class summed out. A category never seen in training
-        contributes the probability of meeting a new one, (n1 + 1) / (n + 1) if n1 of them
+        contributes the probability of a new category, (n1 + 1) / (n + 1) if n1 of them
         occurred once in n rows; a number outside the training range contributes 1 / (n + 1).
 
         Examples
@@ -295,10 +295,10 @@ class Network(Decides):
         return reference.familiarity(log_probability(self, rows))
 
     def surprise(self, X: Any) -> Floats:
-        """Return log P(x_i | the rest of the row), exact: which features make a row strange.
+        """Return log P(x_i | the rest of the row), exact: which features make a row unusual.
 
-        The lower, the stranger the value is given the others; shape (n_rows, n_features).
-        Missing values that are summed out, and features the network doesn't use, have 0;
+        The lower, the more unusual the value given the others; shape (n_rows, n_features).
+        Missing values that are summed out, and features the network doesn't use, are 0;
         values never seen in training count as in `familiarity`.
 
         Examples
@@ -345,7 +345,7 @@ class Network(Decides):
             Read once, so paths to files larger than memory work too.
         y : array-like or str, optional
             Classes, or the name of their column in X. Class shares are then counted instead of
-            estimated, and calibration and each feature's dependence on the class tested too.
+            estimated, and calibration and each feature's dependence on the class are tested too.
         alpha : float, default=0.05
             The probability of reporting any shift when nothing has changed.
         least : float, default=0.02
@@ -379,12 +379,12 @@ class Network(Decides):
         Unknown features (missing under ``missing="marginalize"``, and values never seen in
         training) are summed out exactly. If the tables are scores rather than probabilities
         (``tables.normalized`` is False), that's an approximation: an unknown feature with
-        nothing known below it is taken to sum to one.
+        nothing known below it is assumed to sum to one.
         """
         return self.log_joint_of_codes(self.codebook.encode(X))
 
     def log_joint_of_codes(self, codes: Codes) -> Floats:
-        """Return the log-joint of rows that are already coded, (n_features, n_rows)."""
+        """Return the log-joint of coded rows, (n_features, n_rows)."""
         arities = self.codebook.domain.arities
         codes = self.codebook.domain.check_codes(codes)
         out = self.tables.log_joint(self.structure, codes, arities)
@@ -395,7 +395,7 @@ class Network(Decides):
 
     @cached_property
     def views(self) -> Views:
-        """The network by classes of values that no table tells apart."""
+        """The network by groups of values that no table distinguishes."""
         return Views.of(self.tables, self.structure, self.codebook.domain.arities)
 
     @cached_property
@@ -414,11 +414,11 @@ class Network(Decides):
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def log_terms(self, codes: Codes) -> Floats:
-        r"""Return each feature's part of the log-joint, (n_rows, n_features, n_classes).
+        r"""Return each feature's term in the log-joint, (n_rows, n_features, n_classes).
 
         For a complete row, that's log P(x_i | y, parents). With unknown features, it's the change
         in the log-probability of what is known when the feature is added, parents before
-        children: :math:`\log P(x_{\le i}, y) - \log P(x_{<i}, y)`. Either way, a row's parts and
+        children: :math:`\log P(x_{\le i}, y) - \log P(x_{<i}, y)`. Either way, a row's terms and
         the log-prior sum to its log-joint.
         """
         structure, arities = self.structure, self.codebook.domain.arities
@@ -454,29 +454,29 @@ class Network(Decides):
         author: str = "",
         when: str = "",
     ) -> Network:
-        """Return a network with one feature changed by hand, and the change in its `history`.
+        """Return a network with one feature edited manually, and the edit in its `history`.
 
-        The history travels in the model file, the summaries and the exports.
+        The history is included in the model file, summaries and exports.
 
         Parameters
         ----------
         feature : str
         effect : mapping, optional
-            From values, as `table` names them, to their contribution to the log-odds: with two
-            classes a number, for the second; otherwise a mapping from classes to numbers. Values
-            you don't name keep their effect.
+            From values, as labelled in `table`, to their contribution to the log-odds: with two
+            classes a number, for the second; otherwise a mapping from classes to numbers. Other
+            values keep their effect.
         smooth : int, optional
             Replace the effect of each interval by the mean over this many neighbours on each
             side, weighted by their probability.
         neutralise : bool, default=False
-            Remove what the feature says about the class. It stays a parent of its children.
+            Remove the feature's information about the class. It stays a parent of its children.
         forbid : bool, default=False
             Remove the feature; each child's table becomes its probability given its other
             parents and the class.
         reason, author : str
-            Kept in the history.
+            Stored in the history.
         when : str, optional
-            Date and time for the history; now by default.
+            Date and time for the history; by default, now.
 
         Examples
         --------
@@ -508,7 +508,7 @@ class Network(Decides):
             P(feature | class, parents), the class first and the parents in the order of
             ``structure.parents``: an array with one axis each and the feature's values last; or
             a mapping from contexts, tuples of values, to mappings from values to
-            probabilities. Contexts you don't name keep their probabilities.
+            probabilities. Other contexts keep their probabilities.
         reason, author, when : str
             As in `edit`.
 
@@ -529,8 +529,8 @@ class Network(Decides):
     ) -> Network:
         """Return the network with an edge added, and the change in its `history`.
 
-        The joint distribution doesn't change until `with_table` says how the feature depends on
-        its new parent. An edge that would close a cycle is refused.
+        The joint distribution doesn't change until `with_table` defines how the feature depends
+        on its new parent. Raises if the edge would close a cycle.
         """
         from tanager.network.editing import with_edge
 
@@ -550,14 +550,14 @@ class Network(Decides):
         return without_edge(self, parent, feature, note)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the network to one file, which `Network.load` and `tanager.load` read."""
+        """Write the network to a file that `Network.load` and `tanager.load` can read."""
         from tanager.network.files import write_model
 
         write_model(self, path)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Network:
-        """Read a network from a file that `save` or `tanager.save` wrote, and check all of it."""
+        """Read and validate a network from a file written by `save` or `tanager.save`."""
         from tanager.network.files import read_model
 
         return read_model(path)[0]
@@ -575,13 +575,13 @@ class Network(Decides):
         return to_networkx(self)
 
     def to_bif(self) -> str:
-        """Return the network in the Bayesian Interchange Format, names spelled as words."""
+        """Return the network in the Bayesian Interchange Format, with names spelled as words."""
         from tanager.network.exports.bif import to_bif
 
         return to_bif(self)
 
     def to_xmlbif(self) -> str:
-        """Return the network as XMLBIF 0.3, names and values as they are."""
+        """Return the network as XMLBIF 0.3, with names and values unchanged."""
         from tanager.network.exports.bif import to_xmlbif
 
         return to_xmlbif(self)
@@ -593,7 +593,7 @@ class Network(Decides):
         return to_dot(self)
 
     def to_json(self, *, unknowns: bool = True, costs: Any = None) -> str:
-        """Return the network as JSON for scorers in other languages, exact in every one.
+        """Return the network as JSON for scorers in other languages, all of which are exact.
 
         See `tanager.network.exports.javascript`; the schema is in the documentation.
         """
@@ -632,7 +632,7 @@ class Network(Decides):
     def to_javascript(
         self, *, kind: str = "script", unknowns: bool = True, costs: Any = None
     ) -> str:
-        """Return the model and its scorer as one JavaScript file, a script or a module."""
+        """Return the model and its scorer as a single JavaScript file, a script or a module."""
         from tanager.network.exports.javascript import to_javascript
 
         return to_javascript(self, kind=kind, unknowns=unknowns, costs=costs)
@@ -682,12 +682,12 @@ class Network(Decides):
         Parameters
         ----------
         path : path
-            The page.
+            Where to write the page.
         X, y : table and classes, optional
             Held-out rows to evaluate on: a network can't be refitted, so it must not have seen
             them in training. `BayesNetClassifier.report` cross-validates instead.
         **options
-            As `tanager.report.model_page.render_report` has them.
+            As for `tanager.report.model_page.render_report`.
         """
         # Reports live in a higher layer, so they're imported when needed.
         pages = import_module("tanager.report.model_page")
@@ -702,7 +702,7 @@ class Network(Decides):
         return network_html(self)
 
     def table(self, feature: str) -> LabelledTable:
-        """Return P(feature | class, parents) with the names of values, to read or plot."""
+        """Return P(feature | class, parents) with the labels of values, to read or plot."""
         return label_table(self.codebook, self.structure, self.tables, feature)
 
 

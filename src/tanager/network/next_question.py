@@ -1,9 +1,9 @@
-"""What to ask next: the value of information, exactly.
+"""Which question to ask next: the exact value of information.
 
-A question about a feature is worth what the expected cost of the best action falls by once the
-answer is known, or the entropy of the class without costs. Both are sums over the answers of a
-function of P(answer, class | what is known), which one propagation gives for all features
-(`tanager.network.propagation`). An adaptive plan chooses each question by the answers so
+A question about a feature is worth the reduction in the expected cost of the best action once the
+answer is known, or in the entropy of the class without costs. Both are sums over the answers of a
+function of P(answer, class | what is known), which one propagation returns for all features
+(`tanager.network.propagation`). An adaptive plan chooses each question based on the answers so
 far: a tree, found by recursion over questions and answers.
 """
 
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
 
 
-MOST_CELLS = 1 << 24  # combinations of answers to several questions, classes included
-MOST_SETS = 100_000  # sets of questions that an exact plan compares
-MOST_STEPS = 20_000  # combinations of answers that an adaptive plan goes through
-NOTHING = 1e-12  # of the present cost or entropy: less is rounding
+MOST_CELLS = 1 << 24  # combinations of answers to several questions, including classes
+MOST_SETS = 100_000  # most sets of questions compared by an exact plan
+MOST_STEPS = 20_000  # most combinations of answers examined by an adaptive plan
+NOTHING = 1e-12  # relative to the current cost or entropy: less is rounding
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Question:
     ----------
     feature : str
     gain : float
-        Expected reduction of the cost, or of the entropy of the class in bits.
+        Expected reduction in the cost, or in the entropy of the class in bits.
     price : float
     """
 
@@ -53,7 +53,7 @@ class Question:
 
     @property
     def net(self) -> float:
-        """The gain less the price, for costs."""
+        """The gain minus the price, for costs."""
         return self.gain - self.price
 
 
@@ -64,16 +64,16 @@ class PlanStep:
     Attributes
     ----------
     question : str or None
-        What to ask here; None to stop.
+        The question to ask here, or None to stop.
     action : object
-        The best action by what is known here; None without costs.
+        The best action given what is known here; None without costs.
     left : float
-        Expected cost from here on, prices of later questions included; or, without costs, the
-        expected entropy of the class at the end, in bits.
+        Expected cost from here on, including the prices of later questions; or, without costs,
+        the expected entropy of the class at the end, in bits.
     price : float
         Expected price of the questions from here on.
     answers : dict of str to tuple of float and PlanStep
-        For each possible answer its probability, and how the plan goes on.
+        The probability of each possible answer, and how the plan continues after it.
     """
 
     question: str | None
@@ -83,7 +83,7 @@ class PlanStep:
     answers: dict[str, tuple[float, PlanStep]] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
-        """Return the plan as text; answers after which it goes on alike share a line."""
+        """Return the plan as text; answers after which it continues the same way share a line."""
         if self.question is None:
             return ["stop" if self.action is None else str(self.action)]
         alike: dict[tuple[str, ...], list[tuple[str, float]]] = {}
@@ -99,28 +99,28 @@ class PlanStep:
 
 @dataclass(frozen=True)
 class Questions:
-    """The questions that can be asked, ranked, and which to ask.
+    """The questions that can be asked, ranked, and a plan of which to ask.
 
     Attributes
     ----------
     unit : {"cost", "bits"}
-        Of `now` and of the gains.
+        The unit of `now` and of the gains.
     now : float
         Expected cost of the best action, or entropy of the class, before any question.
     action : object
         The best action before any question; None without costs.
     questions : tuple of Question
-        Sorted by gain less price with costs, by gain without; ties go to the cheaper, then to
-        the earlier column. Those beyond the budget are left out.
+        Sorted by gain minus price with costs, by gain without; ties go to the cheaper, then to
+        the earlier column. Those beyond the budget are omitted.
     plan : tuple of str
-        What to ask, together; empty if nothing is worth its price or within the budget. Of an
-        adaptive plan the first question.
+        The questions to ask together; empty if none is worth its price or within the budget. For
+        an adaptive plan, the first question.
     gain, price : float
-        Of the plan as a whole; expected ones if it's adaptive.
+        Of the entire plan; expected values if it's adaptive.
     exact : bool
-        Whether no plan of as many questions is worth more.
+        Whether no plan with as many questions is worth more.
     tree : PlanStep or None
-        The adaptive plan, if it was asked for.
+        The adaptive plan, if requested.
     """
 
     unit: str
@@ -183,7 +183,7 @@ def find_questions(
     method: str,
     adaptive: bool,
 ) -> Questions:
-    """Answer `Decides.next_question`."""
+    """Implement `Decides.next_question`."""
     if method not in ("greedy", "exact"):
         raise ConfigurationError(f"method={method!r}. Allowed: 'greedy', 'exact'.")
     check_count("n", n, 1)
@@ -216,7 +216,7 @@ def find_questions(
 
     best: tuple[int, ...] = ()
     gain = 0.0
-    # Of plans worth the same, the first is kept, and small ones come first.
+    # In case of ties, the first plan is kept, and small ones come first.
     for some, its_gain in asked.all_sets(n) if method == "exact" else asked.greedy(n):
         ahead = [a - b for a, b in zip(worth(some, its_gain), worth(best, gain), strict=True)]
         if ahead[0] > asked.nothing or (abs(ahead[0]) <= asked.nothing < ahead[1]):
@@ -226,7 +226,7 @@ def find_questions(
 
 
 class _Asked:
-    """A row of which something is known, and what can be asked about it within the budget."""
+    """A row with partial knowledge, and the questions that fit into the budget."""
 
     def __init__(
         self,
@@ -262,7 +262,7 @@ class _Asked:
         self.alone = self.gains((), self.open)
 
     def greedy(self, n: int) -> Iterator[tuple[tuple[int, ...], float]]:
-        """Yield growing sets of questions: by what each adds, and by what it adds for its price."""
+        """Yield growing sets of questions: by what each adds, and by what it adds per price."""
         price = self.price
         for per_price in (False, True) if any(price) and n > 1 else (False,):
             some: tuple[int, ...] = ()
@@ -302,7 +302,7 @@ class _Asked:
                 yield from (((*some, f), found[f]) for f in last)
 
     def check_tree(self, n: int, *, exact: bool) -> None:
-        """Refuse an adaptive plan with too many combinations of questions and answers."""
+        """Raise if an adaptive plan has too many combinations of questions and answers."""
         sizes = [int(self.network.codebook.domain.arities[f]) for f in self.open]
         later = max(min(n, len(sizes)) - 1, 0)
         if (sum(sizes) if exact else max(sizes, default=0)) ** later > MOST_STEPS:
@@ -329,7 +329,7 @@ class _Asked:
         return best
 
     def _step(self, feature: int, n: int, *, exact: bool) -> PlanStep:
-        """Return the plan that starts with a question."""
+        """Return the plan that starts with a given question."""
         price, fixed = self.price[feature], self.evidence[0]
         chances = self.first.values((feature,), self.first.joints[feature]).sum(axis=1)
         labels, answers = self.network.codebook.columns[feature].labels(), {}
@@ -339,14 +339,14 @@ class _Asked:
             rest = self.costs, self.price, self.most - price, self.wanted if n > 1 else set()
             step = _Asked(self.network, evidence, *rest).best_step(n - 1, exact=exact)
             chance, label = float(chances[code]), labels[code]
-            while label in answers:  # a value called like the code of missing ones
+            while label in answers:  # a value with the same label as the code of missing ones
                 label += " "
             answers[label] = chance, step
             left, spent = left + chance * step.left, spent + chance * step.price
         return PlanStep(self.network.structure.names[feature], self.action, left, spent, answers)
 
     def gains(self, some: tuple[int, ...], features: Iterable[int]) -> dict[int, float]:
-        """Return what the answers to some questions and one more are worth, for each more."""
+        """Return the gain from some questions and one more, for each of the latter."""
         arities = self.network.codebook.domain.arities
         found = self._propagate(some) if some else self.first
         out = {}

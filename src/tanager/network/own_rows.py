@@ -27,7 +27,7 @@ def own_rows(
     """Return whether rows are the training rows; None if the model can't tell.
 
     `info` is what the fit reported: `info_` of an estimator, or ``"info"`` of a model file.
-    `read` gives the rows, a part at a time, and is called only where `n_rows` is that of the fit.
+    `read` returns the rows, one part at a time, and is only called if `n_rows` is that of the fit.
     """
     stored = info.get("codes", {})
     if "fingerprint" not in stored:
@@ -47,7 +47,7 @@ def own_rows(
 def count_values(
     codes: NDArray[Any], labels: NDArray[np.uint16], arity: int, n_classes: int
 ) -> Floats:
-    """Return N(x, y) of one feature, shape (arity, n_classes); unknown values are left out."""
+    """Return N(x, y) of one feature, shape (arity, n_classes), without unknown values."""
     values = codes.astype(np.int64)
     cells = (values * n_classes + labels)[values < arity]
     counts = np.bincount(cells, minlength=arity * n_classes)
@@ -57,7 +57,7 @@ def count_values(
 def labelled_codes(
     table: MatchedTable, labels: NDArray[np.uint16] | None = None
 ) -> Iterator[CodedRows]:
-    """Iterate over codes and labels; the labels of all rows may stand beside the table."""
+    """Iterate over codes and labels; the labels may be an array separate from the table."""
     for batch in table.batches():
         if labels is None:
             yield batch.codes, table.labels(batch)

@@ -1,9 +1,9 @@
-"""One row of evidence propagated through a network, feature by feature.
+"""Propagate one row of evidence through a network, feature by feature.
 
-Every family is a factor over the views of its unknown members: classes of values that no
-table tells apart (`tanager.network.views`). Features are eliminated one after the other; what
-each step joins before it sums (or maximises) is kept, and says how the feature depends on those
-that are still there. Read backwards, the steps draw rows from P(unknown | evidence), or give
+Every family is a factor over the views of its unknown members: groups of values that no table
+distinguishes (`tanager.network.views`). Features are eliminated one after the other; the product
+in each step before it's summed (or maximised) is kept, and defines how the feature depends on
+those that remain. Backwards, the steps draw rows from P(unknown | evidence), or find
 the most probable completion.
 """
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 
 
 class Inner(NamedTuple):
-    """The values of one feature inside their views."""
+    """The values of one feature within their views."""
 
     views: Groups  # (arity,): the view of each value
     logs: Floats  # (arity, n_classes): what a value adds to its family's term, and to the evidence
 
 
 class Propagation:
-    """What eliminating all unknown features leaves, but those that are kept.
+    """The result of eliminating all unknown features except those that are kept.
 
     Parameters
     ----------
@@ -56,16 +56,16 @@ class Propagation:
     maximise : bool
         Whether to keep the most probable value of each feature instead of the sum over all.
     to_draw : bool
-        Whether the steps only serve to draw: without evidence each family is one as it is.
+        Whether the steps are only used to draw: without evidence, families are used as they are.
 
     Attributes
     ----------
-    log_top : ndarray of float64, shape (n_classes, *views of those kept)
+    log P(class, kept, evidence), or that of the most probable completion with each.
         log P(class, kept, evidence), or of the most probable completion with each.
     steps : list of EliminationStep
-        Read backwards to draw or to complete.
+        Traversed backwards to draw or to complete.
     inner : dict of int to Inner
-        Of each unknown feature.
+        For each unknown feature.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class Propagation:
     def joints(self) -> dict[int, Floats]:
         """P(feature, kept, class | evidence) of each other feature, (n_classes, n_views, *kept's).
 
-        A second pass, down the tree of elimination: those eliminated last pass theirs on.
+        A second pass, down the elimination tree: features eliminated last pass theirs on.
         """
         kept, joints = self.kept, {}
         rank = {step.feature: at for at, step in enumerate(self.steps)}
@@ -177,7 +177,7 @@ class Propagation:
             above = tuple(f for f in given if f not in kept)
             around = self.of_kept
             if above:
-                # All that the step depends on stands together where the first of it is eliminated.
+                # All that the step depends on is joined where the first of them is eliminated.
                 first = min(above, key=rank.__getitem__)
                 scope, around = beliefs[first]
                 gone = tuple(1 + at for at, f in enumerate(scope) if f not in above + kept)
@@ -205,7 +205,7 @@ class Propagation:
 
 
 def require_probabilities(network: Network) -> None:
-    """Refuse a network whose tables are scores: its P(x) is not known."""
+    """Raise if a network's tables are scores, for which P(x) isn't known."""
     if not network.tables.normalized:
         raise ConfigurationError(
             "This network's tables are scores: they give P(class | row), but no distribution of "

@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
 
 
-MOST_CELLS = 1 << 24  # of an answer, rows and classes included
-BATCH_ROWS = 1 << 16  # rows of codes that are looked up at a time
+MOST_CELLS = 1 << 24  # of an answer, including rows and classes
+BATCH_ROWS = 1 << 16  # rows of codes looked up at a time
 IMPOSSIBLE = -600.0  # log-probability below which evidence contradicts the network
 
 
 def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer:
-    """Answer `Network.query`."""
+    """Implement `Network.query`."""
     require_probabilities(network)
     names, known = names_of(network, targets), read_evidence(network, evidence)
     domain, label = network.codebook.domain, class_name(network)
@@ -69,7 +69,7 @@ def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer
         logs = _log_joint(network, replace(known, codes=codes))
     logs = logs.reshape(n_rows, *shape, -1)
     if label in names:
-        # Classes are the last axis; the user has them where they were named.
+        # Classes are the last axis; move them to the position of the class among the targets.
         logs = np.moveaxis(logs, -1, 1 + names.index(label))
     else:
         logs = log_sum_exp(logs, axis=-1)
@@ -89,7 +89,7 @@ def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer
 
 
 def log_evidence(network: Network, evidence: Any) -> Any:
-    """Answer `Network.log_probability`."""
+    """Implement `Network.log_probability`."""
     require_probabilities(network)
     known = read_evidence(network, evidence)
     logs = log_sum_exp(_log_joint(network, known), axis=1)
@@ -112,7 +112,7 @@ def _log_joint(network: Network, known: Known) -> Floats:
 
 
 def refuse_impossible(log_evidence: Floats) -> None:
-    """Refuse evidence of probability zero, given each row's log-probability."""
+    """Raise if evidence has a probability of zero, given each row's log-probability."""
     if (log_evidence < IMPOSSIBLE).any():
         at = int(np.argmin(log_evidence))
         where = "The evidence" if len(log_evidence) == 1 else f"The evidence of row {at}"
@@ -120,7 +120,7 @@ def refuse_impossible(log_evidence: Floats) -> None:
 
 
 def complete(network: Network, evidence: Any, n: int, of: Sequence[str] | None) -> list[Completion]:
-    """Answer `Network.most_probable`."""
+    """Implement `Network.most_probable`."""
     check_count("n", n, 1)
     if of is not None:
         return _of_some(network, evidence, n, of)
@@ -140,7 +140,7 @@ def complete(network: Network, evidence: Any, n: int, of: Sequence[str] | None) 
 
 
 def _of_some(network: Network, evidence: Any, n: int, of: Sequence[str]) -> list[Completion]:
-    """Return the most probable values of some features, all others summed out."""
+    """Return the most probable values of some features, with all others summed out."""
     answer = ask(network, of, evidence)
     if answer.n_rows is not None:
         raise ConfigurationError("most_probable takes one row of evidence: a mapping.")
@@ -160,10 +160,10 @@ def _of_some(network: Network, evidence: Any, n: int, of: Sequence[str]) -> list
 
 
 def _ranked(network: Network, known: Known, n: int) -> Iterator[tuple[float, int, dict[int, int]]]:
-    """Yield completions from the most probable on (Lawler, DOI 10.1287/mnsc.18.7.401).
+    """Yield completions in order of probability (Lawler, DOI 10.1287/mnsc.18.7.401).
 
-    The completions other than the best are divided by the first variable in which they differ
-    from it; the best of each part competes for the next place.
+    All completions except the best are partitioned by the first variable in which they differ
+    from it; the best of each part is a candidate for the next place.
     """
     given = fixed = known.fixed(network)
     likelihoods, _ = known.logs
@@ -201,7 +201,7 @@ def _ranked(network: Network, known: Known, n: int) -> Iterator[tuple[float, int
 
 
 def draw(network: Network, n: int, given: Any, random_state: Any) -> pa.Table:
-    """Answer `Network.sample`."""
+    """Implement `Network.sample`."""
     check_count("n", n, 0)
     rng = np.random.default_rng(random_state)
     codes, labels = _draw_codes(network, one_row(network, given), int(n), rng)
@@ -258,7 +258,7 @@ def _pick(
 
 
 def impute(network: Network, X: Any, method: str, random_state: Any) -> pa.Table:
-    """Answer `Network.impute`."""
+    """Implement `Network.impute`."""
     if method not in ("mean", "mode", "draw"):
         raise ConfigurationError(f"method={method!r}. Allowed: 'mean', 'mode', 'draw'.")
     require_probabilities(network)
@@ -275,7 +275,7 @@ def impute(network: Network, X: Any, method: str, random_state: Any) -> pa.Table
         gaps = np.flatnonzero(np.asarray(array.is_null(nan_is_null=True)))
         if at not in selected or not len(gaps):
             continue
-        # Draws go on from what was drawn before, so that a row's values fit together.
+        # Draws condition on earlier draws, so the values of a row are consistent.
         start = filled if method == "draw" else codes
         shares = _given_the_rest(network, start[:, gaps], at)
         if method == "draw":
@@ -292,7 +292,7 @@ def impute(network: Network, X: Any, method: str, random_state: Any) -> pa.Table
 
 
 def _given_the_rest(network: Network, codes: Codes, feature: int) -> Floats:
-    """Return P(value of a feature | the rest of each row), missing itself left out."""
+    """Return P(value of a feature | the rest of each row), excluding missing."""
     column = network.codebook.columns[feature]
     n_values = column.arity - (column.missing_code is not None)
     if n_values == 0:

@@ -1,8 +1,8 @@
-r"""Class shares and calibration of rows that a model scores.
+r"""Estimate class shares and calibration of the rows that a model scores.
 
 The class shares of rows without labels are estimated by EM on the prior: with posteriors
 :math:`p_{rc}` under the shares :math:`\pi^0`, the shares :math:`\pi` that maximise
-:math:`\sum_r \log \sum_c p_{rc} \pi_c / \pi^0_c`. EM is slow where classes are hard to tell apart:
+:math:`\sum_r \log \sum_c p_{rc} \pi_c / \pi^0_c`. EM is slow if classes are hard to distinguish:
 SQUAREM extrapolates its steps.
 
 References
@@ -24,14 +24,14 @@ import numpy as np
 
 from tanager.numerics import Floats
 
-STILL = 1e-9  # change of a share, and of a calibration, below which nothing moves any more
+STILL = 1e-9  # change in a share or calibration that counts as converged
 
 
 def estimate_shares(posteriors: Floats, assumed: Floats, n_steps: int = 500) -> Floats:
     """Return the class shares of rows without labels, by EM on the prior.
 
-    `posteriors`, (n_rows, n_classes), assume the shares `assumed`; at most so many extrapolated
-    steps are taken.
+    `posteriors`, (n_rows, n_classes), assume the shares `assumed`; `n_steps` is the largest number
+    of extrapolated steps.
 
     >>> posteriors = np.array([[0.9, 0.1]] * 30 + [[0.1, 0.9]] * 70)
     >>> estimate_shares(posteriors, np.array([0.5, 0.5])).round(3)
@@ -53,7 +53,7 @@ def estimate_shares(posteriors: Floats, assumed: Floats, n_steps: int = 500) -> 
         ratio = np.linalg.norm(change).item() / max(np.linalg.norm(bend).item(), 1e-300)
         length = min(max(1.0, ratio), 1e3)
         far = shares + 2 * length * change + length**2 * bend
-        # An extrapolation beyond the simplex is no distribution: the plain step is.
+        # An extrapolation beyond the simplex isn't a distribution, so use the plain step.
         shares = step(far / far.sum()) if (far > 0).all() else twice
     return shares
 
@@ -65,7 +65,7 @@ def log_likelihood_of(shares: Floats, posteriors: Floats, assumed: Floats) -> fl
 
 
 class Recalibration(NamedTuple):
-    """How observed classes follow predicted probabilities: logit q = intercept + slope logit p."""
+    """Relates observed classes to predicted probabilities: logit q = intercept + slope logit p."""
 
     intercept: float
     slope: float
@@ -84,8 +84,8 @@ def _inside(p: Floats) -> Floats:
 def recalibrate(p: Floats, hit: Floats, weights: Floats | None = None) -> Recalibration:
     """Return Cox's recalibration of the probabilities of one class, by Newton's method.
 
-    `hit` is 1 where the row is of the class, else 0. A normal prior around (0, 1) with the weight
-    of about one row keeps it finite where the probabilities separate the classes.
+    `hit` is 1 if the row is of the class, otherwise 0. A normal prior around (0, 1) with the weight
+    of about one row keeps it finite if the probabilities separate the classes.
     """
     from scipy.special import expit, logit
 
@@ -105,7 +105,7 @@ def recalibrate(p: Floats, hit: Floats, weights: Floats | None = None) -> Recali
 
 
 def calibration_test(p: Floats, hit: Floats) -> tuple[float, float]:
-    """Return a score test's statistic (two degrees of freedom) of p being calibrated, and effect.
+    """Return the score test statistic (two degrees of freedom) for calibration of p, and effect.
 
     The alternative is Cox's recalibration; the effect is how far it moves p on average.
     """

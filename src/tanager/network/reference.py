@@ -1,14 +1,14 @@
-"""The reference: counts of the training rows, to compare other rows with.
+"""The reference: counts of the training rows, for comparison with other rows.
 
-Counts only, no rows. Each feature's values are counted in *cells*: a category's values, a number's
-intervals between quantiles (`tanager.codes.columns.SeenNumbers`), and three more at the end::
+It stores counts, not rows. Each feature's values are counted in *cells*: a category's values, a
+number's intervals between quantiles (`tanager.codes.columns.SeenNumbers`), and three more::
 
     cells      0 .. K-1   values or intervals seen in training
-               K          below the smallest number of training
-               K+1        above the largest; of a category: a value never seen
+               K          below the smallest number in training
+               K+1        above the largest; for a category: a value never seen
                K+2        missing
 
-For pairs, the model's own codes are joined to at most `MOST_GROUPS` groups of about equal weight.
+For pairs, the model's codes are merged into at most `MOST_GROUPS` groups of similar weight.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ if TYPE_CHECKING:
 Bytes = NDArray[np.uint8]
 
 MOST_GROUPS = 5  # of a feature's cells, in pairs
-SAMPLE_ROWS = 100_000  # training rows whose pairs are counted and whose log P(x) is taken
+SAMPLE_ROWS = 100_000  # training rows used to count pairs and compute log P(x)
 FEW_ROWS, FEW_CELLS = 20_000, 200_000  # of these, for class shares and calibration
-BLOCK_CELLS = 1 << 22  # rows times classes whose log-joints are in memory at a time
+BLOCK_CELLS = 1 << 22  # rows times classes of the log-joints in memory at a time
 LEVELS = np.union1d([0.0005, 0.001, 0.002, 0.003, 0.004], np.linspace(0.0, 1.0, 201))
 _KEY = 0xD2
 
@@ -50,26 +50,26 @@ class Reference:
     """Counts of the training rows."""
 
     classes: Floats  # (n_classes,): rows of each class
-    expected: Floats  # the class shares of rows to come: those of training, or ``class_prior``
+    expected: Floats  # the class shares of future rows: those in training, or ``class_prior``
     assumed: Floats  # the shares that posteriors assume: the expected ones times ``class_weight``
-    # The shares of training rows as `estimate_shares` finds them; empty of an edited network
+    # The shares of training rows estimated by `estimate_shares`; empty for an edited network
     estimated: Floats
     calibration: Floats  # (n_classes, 2): intercept and slope of each class's `Recalibration`
-    ends: tuple[Floats, ...]  # for each feature a number's intervals; empty where cells are codes
-    cells: tuple[Floats, ...]  # for each feature the rows in each cell, (K + 3,)
-    bounds: tuple[NDArray[np.int64], ...]  # the first code of every group but the first
-    pairs: tuple[tuple[int, int], ...]  # parent and child of the network
+    ends: tuple[Floats, ...]  # per feature, the intervals of a number; empty if cells are codes
+    cells: tuple[Floats, ...]  # per feature, the rows in each cell, (K + 3,)
+    bounds: tuple[NDArray[np.int64], ...]  # the first code of every group except the first
+    pairs: tuple[tuple[int, int], ...]  # parent and child in the network
     pair_counts: Floats  # (n_pairs, MOST_GROUPS, MOST_GROUPS): rows of a sample by both groups
     class_counts: Floats  # (n_features, MOST_GROUPS, n_classes): its rows by group and class
-    scores: Floats  # quantiles of its log P(x) at `LEVELS`; empty where scores are no probabilities
+    scores: Floats  # quantiles of its log P(x) at `LEVELS`; empty for scores
 
     @property
     def edited(self) -> bool:
-        """Whether the network was edited since: what it said of the training rows isn't known."""
+        """Whether the network was edited since, so its results on training rows are unknown."""
         return not len(self.estimated)
 
     def after_edit(self, log_prior: Floats) -> Reference:
-        """Return what stays true of an edited network: the counts of training rows."""
+        """Return what remains valid for an edited network: the counts of training rows."""
         nothing, assumed = np.zeros(0), np.exp(log_softmax(log_prior, axis=0))
         return replace(self, assumed=assumed, estimated=nothing, scores=nothing)
 
@@ -79,19 +79,19 @@ class Reference:
     __hash__ = None  # type: ignore[assignment]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data: what a model file holds."""
+        """Return plain data for a model file."""
         found = {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
         return {**found, "calibration": self.calibration.tolist()}
 
     def log_unseen(self, feature: int) -> float:
-        """Return the log-probability of meeting a value of a feature that training didn't have."""
+        """Return the log-probability of observing a value of a feature that wasn't in training."""
         known = self.cells[feature][:-3]
         once = 0 if len(self.ends[feature]) else int(((known > 0) & (known <= 1)).sum())
         return float(np.log((once + 1) / (max(float(known.sum()), once) + 1)))
 
     def familiarity(self, log_probability: Floats) -> Floats:
         """Return the share of training rows at most as probable, to half a percent."""
-        log_probability = log_probability + 1e-9  # equal rows are equal whatever the rounding
+        log_probability = log_probability + 1e-9  # so that rounding doesn't separate equal rows
         place = np.searchsorted(self.scores, log_probability, side="right")
         low = np.append(-np.inf, self.scores)[place]
         high = np.append(self.scores, np.inf)[place]
@@ -102,7 +102,7 @@ class Reference:
 
 
 def _plain(value: Any) -> Any:
-    """Return arrays as flat lists, whole numbers as integers; tuples as lists."""
+    """Return arrays as flat lists, whole numbers as integers, and tuples as lists."""
     if isinstance(value, tuple):
         return [_plain(one) for one in value]
     if not isinstance(value, np.ndarray):
@@ -120,7 +120,7 @@ def code_groups(bounds: NDArray[np.int64], column: Column) -> Bytes:
 
 
 def _join_codes(known: Floats) -> NDArray[np.int64]:
-    """Return the first code of every group but the first: neighbours of about equal weight."""
+    """Return the first code of every group except the first: neighbours of similar weight."""
     middle = np.cumsum(known) - known / 2
     joined = np.floor(middle * MOST_GROUPS / max(float(known.sum()), 1e-300))
     return np.searchsorted(joined, np.arange(1, MOST_GROUPS))
@@ -128,15 +128,15 @@ def _join_codes(known: Floats) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, eq=False)
 class Watch:
-    """How one feature's raw values become cells, by codes finer than the model's."""
+    """How the raw values of one feature become cells, using finer codes than the model's."""
 
-    column: Column  # codes raw values; "missing" has a code of its own, what was never seen another
-    codes: NDArray[np.uint16]  # (column.arity + 1,): the model's code of each of these codes
-    cells: NDArray[np.int64]  # the cell of each
+    column: Column  # codes raw values, with separate codes for "missing" and for unseen values
+    codes: NDArray[np.uint16]  # (column.arity + 1,): the model's code for each of these codes
+    cells: NDArray[np.int64]  # the cell of each code
 
     @classmethod
     def of(cls, column: Column, ends: Floats) -> Watch:
-        """Watch a column of a codebook; `ends` as in `Reference`."""
+        """Return how to watch a column of a codebook; `ends` as in `Reference`."""
         unknown = column.arity
         if isinstance(column, CategoricalColumn):
             n = len(column.values)
@@ -146,7 +146,7 @@ class Watch:
         bounds = np.concatenate([[np.nextafter(ends[0], -np.inf)], ends]) if len(ends) else cuts
         fine = np.union1d(cuts, bounds)
         places = np.searchsorted(bounds, [*fine, np.inf])
-        if len(ends):  # one below all intervals comes first
+        if len(ends):  # the one below all intervals comes first
             places = np.where(places == 0, n, np.where(places > n, n + 1, places - 1))
         coarse = np.searchsorted(cuts, [*fine, np.inf])
         watching = NumericColumn(column.name, fine, len(fine) + 1, column.temporal)
@@ -158,27 +158,27 @@ class Watch:
 
 
 def watch_codebook(codebook: Codebook, reference: Reference) -> tuple[list[Watch], Codebook]:
-    """Return how each feature is watched, and a codebook with their columns."""
+    """Return how to watch each feature, and a codebook with their columns."""
     pairs = zip(codebook.columns, reference.ends, strict=True)
     watches = [Watch.of(column, ends) for column, ends in pairs]
     return watches, replace(codebook, columns=tuple(watch.column for watch in watches))
 
 
 class Familiar(NamedTuple):
-    """Rows as a network knows them."""
+    """Rows as a network represents them."""
 
-    codes: Codes  # (n_features, n_rows): the network's; what was never seen is unknown
-    # (n_features, n_rows): for values never seen, and numbers outside the range of training, the
-    # log-probability of meeting such a value; else 0
+    codes: Codes  # (n_features, n_rows): the network's codes; unseen values are unknown
+    # (n_features, n_rows): for unseen values, and numbers outside the training range, the
+    # log-probability of observing such a value; otherwise 0
     log_unseen: Floats
 
 
 def read_familiar(network: Network, X: Any) -> Familiar:
     """Code rows, and find values never seen in training.
 
-    Of n training rows with n1 values that occurred once, the next value is a new one with a
+    If n1 values occurred once in n training rows, the next value is a new one with a
     probability of about (n1 + 1) / (n + 1) (Good and Turing); a number lies beyond all of them
-    with 1 / (n + 1) on either side.
+    with a probability of 1 / (n + 1) on either side.
     """
     reference = reference_of(network)
     watches, codebook = network.watching
@@ -195,13 +195,13 @@ def read_familiar(network: Network, X: Any) -> Familiar:
 
 
 def log_probability(network: Network, rows: Familiar) -> Floats:
-    """Return log P(x) of rows, values never seen included, shape (n_rows,)."""
+    """Return log P(x) of rows, including unseen values, shape (n_rows,)."""
     joint = network.log_joint_of_codes(rows.codes)
     return np.asarray(log_sum_exp(joint, axis=1) + rows.log_unseen.sum(axis=0))
 
 
 def reference_of(network: Network) -> Reference:
-    """Return a network's reference; an error if it has none."""
+    """Return a network's reference; raise if it has none."""
     if network.reference is None:
         raise ConfigurationError(
             "This model doesn't know what its training rows were like: it was saved by an earlier "
@@ -212,7 +212,7 @@ def reference_of(network: Network) -> Reference:
 
 
 def few_rows(n_classes: int) -> slice:
-    """Return the rows on which class shares and calibration are measured: fewer of many classes."""
+    """Return the rows on which class shares and calibration are measured, by number of classes."""
     return slice(max(1, min(FEW_ROWS, FEW_CELLS // n_classes)))
 
 
@@ -228,8 +228,8 @@ def measure_reference(
 
     Features are counted in all training `rows`; pairs and log P(x) in a sample of up to 100,000
     that doesn't depend on chunking or engine. `shares` are the expected and the assumed class
-    shares, up to a factor; class shares and calibration are measured on the held-out rows, or else
-    on the sample.
+    shares, up to a factor; class shares and calibration are measured on the held-out rows if there
+    are any, otherwise on the sample.
     """
     columns, structure = network.codebook.columns, network.structure
     ends, cells, bounds = [], [], []
@@ -238,7 +238,7 @@ def measure_reference(
         values = by_class.sum(axis=1)[: len(by_class) - (column.missing_code is not None)]
         seen = column.seen if isinstance(column, NumericColumn) else None
         seen = seen or SeenNumbers(np.zeros(0), values)
-        # Intervals of large tables are counted in a sample: its gaps are as frequent as in all.
+        # Intervals of large tables are counted in a sample, with the same share of gaps.
         known = float(values.sum())
         missing = (total - known) * float(seen.counts.sum()) / known if known > 0 else total
         ends.append(seen.ends)
@@ -295,8 +295,8 @@ def measure_reference(
 def count_pairs(
     groups: Sequence[Bytes], pairs: Sequence[tuple[int, int]], weights: Floats | None = None
 ) -> Floats:
-    """Return the rows by the groups of each pair, (n_pairs, MOST_GROUPS, MOST_GROUPS)."""
-    side = MOST_GROUPS + 1  # the last is of unknown values
+    """Count rows by the groups of each pair, (n_pairs, MOST_GROUPS, MOST_GROUPS)."""
+    side = MOST_GROUPS + 1  # the last is for unknown values
     out = np.zeros((len(pairs), side, side))
     for at, (i, j) in enumerate(pairs):
         out[at].flat = np.bincount(groups[i] * np.uint8(side) + groups[j], weights, side * side)
@@ -306,7 +306,7 @@ def count_pairs(
 def count_with_class(
     groups: Sequence[Bytes], labels: NDArray[Any], n_classes: int, weights: Floats | None = None
 ) -> Floats:
-    """Return the rows by group and class of each feature, (n_features, MOST_GROUPS, n_classes)."""
+    """Count rows by group and class for each feature, (n_features, MOST_GROUPS, n_classes)."""
     side = MOST_GROUPS + 1
     out = np.zeros((len(groups), side, n_classes))
     own = labels.astype(np.int64)
@@ -316,7 +316,7 @@ def count_with_class(
 
 
 def check_reference(data: Any, codebook: Codebook) -> Reference | None:
-    """Return the reference of a model file's header, all checked; None where it has none."""
+    """Return the validated reference in a model file's header, or None if it has none."""
     if data is None:
         return None
     conform(data, {"pairs": [[int]]}, "reference")
@@ -367,7 +367,7 @@ def check_reference(data: Any, codebook: Codebook) -> Reference | None:
 
 
 def _numbers(data: Any, shape: tuple[int | None, ...], name: str) -> Any:
-    """Return finite numbers, so many where that is known; of two axes, one array for each."""
+    """Return finite numbers of a given shape, with None for any size; one array per row if 2-D."""
     found, (n, *inner) = as_list(data, f"the reference's {name}"), shape
     need(n is None or len(found) == n, f"the reference's {name} are malformed")
     if inner:

@@ -1,7 +1,7 @@
-r"""How much an answer moves with each entry of the tables, and with each piece of evidence.
+r"""Sensitivity of an answer to each entry of the tables, and to each piece of evidence.
 
-If an entry :math:`\theta = P(x \mid c)` of a table moves, the context's other values move in
-proportion, so that they still sum to one. With q the probability of value and context, and
+If an entry :math:`\theta = P(x \mid c)` of a table changes, the context's other values change in
+proportion, so they still sum to one. With q the probability of value and context, and
 :math:`q_\cdot` that of the context,
 
 .. math:: \frac{\partial \log P(e)}{\partial \theta} = \frac{q}{\theta}
@@ -34,24 +34,24 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
 
 
-MOST_CELLS = 1 << 18  # of a table that is looked at
+MOST_CELLS = 1 << 18  # largest table to analyse
 
 
 class Entry(NamedTuple):
-    """One entry of a table, and how the answer moves with it."""
+    """An entry of a table, and how the answer changes with it."""
 
     entry: str  # such as "P(cough=yes | sick=no, smoker=yes)"
     probability: float
-    derivative: float  # of the answer by the entry
+    derivative: float  # of the answer with respect to the entry
     effect: float  # on the answer, per unit of the entry's log-odds
 
 
 class EvidenceEffect(NamedTuple):
-    """What the answer would be with a piece of evidence gone, or with one more."""
+    """The answer if a piece of evidence were removed, or one were added."""
 
     feature: str
     given: bool
-    low: float  # the answer without it; or the lowest with one more
+    low: float  # the answer without it, or the lowest with one more
     high: float
     low_value: str
     high_value: str
@@ -67,12 +67,12 @@ class Sensitivity:
     probability : float
         P(target | evidence).
     entries : tuple of Entry
-        Those of the greatest effect first.
+        The largest effects first.
     evidence : tuple of EvidenceEffect
-        The pieces given, by what the answer is without each; then the features unknown, by how
-        far any value of theirs could move it.
+        The given pieces of evidence, by the answer without each; then the unknown features, by how
+        far any of their values could move it.
     left_out : tuple of str
-        Features whose tables are too large to look at.
+        Features whose tables are too large to analyse.
     """
 
     question: str
@@ -91,7 +91,7 @@ class Sensitivity:
         return pd.DataFrame(getattr(self, of), columns=list(kinds[of]))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain data."""
+        """Return the results as plain data."""
         lists = {
             name: [one._asdict() for one in getattr(self, name)] for name in ("entries", "evidence")
         }
@@ -121,7 +121,7 @@ class Sensitivity:
 def find_sensitivity(
     network: Network, target: Mapping[str, Any], evidence: Mapping[str, Any] | None, n: int
 ) -> Sensitivity:
-    """Answer `Network.sensitivity`."""
+    """Implement `Network.sensitivity`."""
     if not (evidence is None or isinstance(evidence, Mapping)):
         raise ConfigurationError(
             "evidence must be a mapping from names to values, such as {'smoker': 'yes'}; got "
@@ -184,7 +184,7 @@ def _chance(network: Network, target: Mapping[str, Any], given: Mapping[str, Any
 
 
 def _joint(network: Network, members: tuple[int, ...], given: Mapping[str, Any]) -> Floats:
-    """Return P(class, members | given), an axis each."""
+    """Return P(class, members | given), with an axis each."""
     domain = network.codebook.domain
     codes = read_evidence(network, given).codes[:, 0]
     fixed = {one: int(codes[one]) for one in members if codes[one] < domain.arities[one]}
@@ -196,7 +196,7 @@ def _joint(network: Network, members: tuple[int, ...], given: Mapping[str, Any])
 
 
 def _slope(joint: Floats, table: Floats) -> Floats:
-    """Return the derivative of log P(given) by each entry, the context's others in proportion."""
+    """Return the derivative of log P(given) by each entry, with others changing in proportion."""
     rest = joint.sum(axis=-1, keepdims=True) - joint
     return np.where(
         table < 1.0, joint / np.maximum(table, LEAST) - rest / np.maximum(1.0 - table, LEAST), 0.0
@@ -206,7 +206,7 @@ def _slope(joint: Floats, table: Floats) -> Floats:
 def _pieces(
     network: Network, target: Mapping[str, Any], given: Mapping[str, Any]
 ) -> list[EvidenceEffect]:
-    """Return what the answer is without each piece of evidence, and with one more."""
+    """Return the answer without each piece of evidence, and with one more."""
     out = []
     for name in given:
         without = _chance(network, target, {k: v for k, v in given.items() if k != name})

@@ -1,4 +1,4 @@
-"""The tests of drift: of a column, a pair of features, the class shares and the calibration."""
+"""Tests for drift of columns, pairs of features, class shares and calibration."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tanager.network.recalibration import (
 from tanager.network.reference import Reference
 from tanager.numerics import Floats, Ints
 
-LEAST_EXPECTED = 5.0  # rows of a cell in either table, for a chi-square test
+LEAST_EXPECTED = 5.0  # rows per cell in either table, for a chi-square test
 MOST_CELLS = 20  # per column in one test
 MOST_SHOWN = 12  # categories of a column in its profile
 
@@ -27,20 +27,20 @@ MOST_SHOWN = 12  # categories of a column in its profile
 class Shift(NamedTuple):
     """The result of one test for drift.
 
-    Of a column: "values" (the distribution of known ones), "missing" (the rate), "outside" (numbers
-    outside the range of training) or "unseen" (categories). Else a "pair" (the dependence of two
-    features), "given class" (of a feature and the class), "classes" (their shares), or
-    "calibration" (whether probabilities are still what they say).
+    For a column: "values" (the distribution of known values), "missing" (the rate), "outside"
+    (numbers outside the training range) or "unseen" (categories). Otherwise "pair" (the dependence
+    of two features), "given class" (of a feature and the class), "classes" (their shares), or
+    "calibration" (whether probabilities are still calibrated).
     """
 
     kind: str
-    columns: tuple[str, ...]  # or the class that calibration is about
+    columns: tuple[str, ...]  # or the class, for calibration
     # From 0 to 1: the share of rows that would have to change (total variation distance), or how
     # far probabilities are off on average
     effect: float
     p_value: float  # adjusted for the number of tests (Holm)
-    moved: bool = False  # significant, and large enough to be looked at
-    words: str = ""  # what changed
+    moved: bool = False  # significant, and large enough to matter
+    words: str = ""  # description of the change
 
 
 class Profile(NamedTuple):
@@ -53,7 +53,7 @@ class Profile(NamedTuple):
 
 
 def profile_column(column: Column, ends: Floats, old: Floats, new: Floats) -> Profile:
-    """Return a column's shares by interval; of categories the most frequent ones, then the rest."""
+    """Return a column's shares by interval, or of its most frequent categories and the rest."""
     both = np.stack([old / max(float(old.sum()), 1.0), new / max(float(new.sum()), 1.0)])
     known = both[:, :-3]
     if len(ends):
@@ -75,7 +75,7 @@ def profile_column(column: Column, ends: Floats, old: Floats, new: Floats) -> Pr
 def correct_shifts(
     tests: Sequence[Shift], alpha: float, least: float, allowed: float
 ) -> tuple[Shift, ...]:
-    """Adjust p-values by Holm's procedure, what moved first; `allowed` is for calibration."""
+    """Adjust p-values by Holm's procedure, those that moved first; `allowed` is for calibration."""
     p = np.array([test.p_value for test in tests])
     order = np.argsort(p, kind="stable")
     adjusted = np.empty(len(p))
@@ -88,7 +88,7 @@ def correct_shifts(
 
 
 def find_column_shifts(column: Column, ends: Floats, old: Floats, new: Floats) -> list[Shift]:
-    """Test a column's values, its missing rate and what was never seen."""
+    """Test a column's values, its missing rate and its unseen values."""
     name, n_old, n_new = (column.name,), float(old.sum()), float(new.sum())
     known_old, known_new = float(old[:-3].sum()), float(new[:-1].sum())
     before, now = float(old[-1]) / max(n_old, 1.0), float(new[-1]) / max(n_new, 1.0)
@@ -104,7 +104,7 @@ def find_column_shifts(column: Column, ends: Floats, old: Floats, new: Floats) -
         words = f"{_percent(strange)} of values {side[0]} {limit}, the {side[2]} in training"
         tests.append(Shift("outside", name, strange, min(1.0, 2 * min(p)), words=words))
     elif not isinstance(column, NumericColumn):
-        # Of training rows, those with a value of their own were never seen before, either.
+        # In training, rows with a unique value were new when they occurred, too.
         alone = float(((old[:-3] > 0) & (old[:-3] <= 1)).sum())
         strange, usual = above / max(known_new, 1.0), alone / max(known_old, 1.0)
         p_unseen = _compare_shares(alone, known_old, above, known_new) if strange > usual else 1.0
@@ -119,9 +119,9 @@ def find_column_shifts(column: Column, ends: Floats, old: Floats, new: Floats) -
 
 
 def _join_cells(old: Floats, new: Floats, ordered: bool) -> Floats:
-    """Join cells with few rows, shape (2, n_joined): neighbours where they stand in order.
+    """Merge cells with few rows, shape (2, n_joined); ordered cells merge with neighbours.
 
-    How is decided on the rows of both tables together, which leaves the test valid.
+    The rows of both tables together determine the cells, which keeps the test valid.
     """
     both = np.stack([old, new])
     total = both.sum(axis=0)
@@ -152,7 +152,7 @@ def _join_cells(old: Floats, new: Floats, ordered: bool) -> Floats:
 
 
 def _chi_square(table: Floats) -> tuple[float, float]:
-    """Return two rows' total variation distance, and the p-value of Pearson's test."""
+    """Return the total variation distance of two rows, and the p-value of Pearson's test."""
     from scipy.special import chdtrc
 
     sizes = table.sum(axis=1, keepdims=True)
@@ -165,7 +165,7 @@ def _chi_square(table: Floats) -> tuple[float, float]:
 def _compare_shares(a: float, n: float, b: float, m: float) -> float:
     """Return the p-value for two shares, a of n and b of m, being equal; exact for small counts.
 
-    Given the total, the number among the first n is binomial.
+    Given the total, the count among the first n is binomial.
     """
     from scipy.special import bdtr, bdtrc
 
@@ -174,7 +174,7 @@ def _compare_shares(a: float, n: float, b: float, m: float) -> float:
         return 1.0
     if min(total, size - total) * min(n, m) / size >= LEAST_EXPECTED:
         return _chi_square(np.array([[a, n - a], [b, m - b]]))[1]
-    if total > size - total:  # the rarer of the two is counted
+    if total > size - total:  # count the rarer of the two
         a, b, total = n - a, m - b, size - total
     share, k, trials = n / size, np.floor(a), int(np.rint(total))
     low = bdtr(k, trials, share)
@@ -183,9 +183,9 @@ def _compare_shares(a: float, n: float, b: float, m: float) -> float:
 
 
 def _exceedance(k: float, n: float, m: float) -> float:
-    """Return the probability that k of m rows lie beyond all of n, when all are alike.
+    """Return the probability that k of m rows lie beyond all of n, if all are exchangeable.
 
-    That is, that the k most extreme of n + m are among the m.
+    That is, the k most extreme of n + m are among the m.
     """
     from scipy.special import gammaln
 
@@ -220,10 +220,10 @@ def _percent(share: float) -> str:
 
 
 def find_pair_shift(kind: str, names: tuple[str, str], old: Floats, new: Floats) -> Shift:
-    """Test whether two variables depend on each other as before, whatever their own shares.
+    """Test whether two variables depend on each other as before, regardless of their own shares.
 
     Pearson's test of no three-way interaction between table, first and second variable. A cell
-    where less than one row is expected counts as if one were, which errs on the safe side.
+    in which less than one row is expected counts as if one were, which is conservative.
     """
     from scipy.special import chdtrc
 
@@ -242,7 +242,7 @@ def find_pair_shift(kind: str, names: tuple[str, str], old: Floats, new: Floats)
 
 
 def _fit_margins(table: Floats, wanted: Floats) -> Floats:
-    """Scale a table until its margins are those wanted (iterative proportional fitting)."""
+    """Scale a table until it has the given margins (iterative proportional fitting)."""
     for _ in range(60):
         before = table
         for axis in range(table.ndim):
@@ -267,8 +267,8 @@ def find_estimated_shift(
 ) -> tuple[Floats, Shift]:
     """Estimate the class shares without labels, and test them.
 
-    The likelihood ratio knows the error of the new rows alone. As the model's own, from as many
-    rows as it was fitted to, is of the same kind, the ratio is divided by 1 + new / training rows.
+    The likelihood ratio only accounts for the error of the new rows. Since the model has an error
+    of the same kind from its training rows, it's divided by 1 + new / training rows.
     """
     from scipy.special import chdtrc
 
@@ -293,7 +293,7 @@ def _say_shares(codebook: Codebook, before: Floats, now: Floats) -> str:
 
 
 def find_class_shift(reference: Reference, counted: Floats, codebook: Codebook) -> Shift:
-    """Test the class shares of labelled rows against those expected."""
+    """Test the class shares of labelled rows against the expected ones."""
     expected = reference.expected * float(reference.classes.sum())
     joined = _join_cells(expected, counted, ordered=False)
     found = _chi_square(joined) if joined.shape[1] > 1 else (0.0, 1.0)

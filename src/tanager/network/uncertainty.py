@@ -1,9 +1,9 @@
-r"""How sure a network's answers are: intervals of probabilities, and sets of classes.
+r"""Uncertainty of a network's answers: intervals of probabilities, and sets of classes.
 
-The log-score of a class is a sum of table entries, each of which may be off by so much to either
-side (`tanager.parameters.spread.reaches`). The squares of these add up, to :math:`l_c` below and
-:math:`u_c` above, and the log-odds of a class against all others reach from their estimate down
-and up by the roots of
+The log-score of a class is a sum of table entries, each with a lower and an upper margin of error
+(`tanager.parameters.spread.reaches`). Their squares add up to :math:`l_c` below and
+:math:`u_c` above, and the log-odds of a class against all others extend from their estimate down
+and up by the square roots of
 
 .. math:: l_c + \sum_{j \ne c} w_j^2 u_j \quad\text{and}\quad u_c + \sum_{j \ne c} w_j^2 l_j,
           \qquad w_j = P(j \mid x) / (1 - P(c \mid x)).
@@ -37,15 +37,15 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
 
 
-NUDGE = 1e-4  # of the tables, where something is summed out
-LEAST = 1e-150  # probability: its square is a number
-STEP = 1e-3  # of the scores that are kept, in nats
-MOST_KEPT = 1024  # scores of a class
+NUDGE = 1e-4  # of the tables, if something is summed out
+LEAST = 1e-150  # a probability whose square doesn't underflow
+STEP = 1e-3  # resolution of the stored scores, in nats
+MOST_KEPT = 1024  # scores per class
 MOST_SCORE = 1_000_000
 
 
 def interval_of_codes(network: Network, codes: Codes, level: float) -> Floats:
-    """Return the lower and upper end of each P(class | row), (n_rows, n_classes, 2)."""
+    """Return the lower and upper bound of each P(class | row), (n_rows, n_classes, 2)."""
     from scipy.special import expit
 
     logs = network.log_joint_of_codes(codes)
@@ -60,7 +60,7 @@ def interval_of_codes(network: Network, codes: Codes, level: float) -> Floats:
 
 
 def _reaches(network: Network, level: float) -> tuple[tuple[Tables, Network], ...]:
-    """Return the squared reaches below and above, each also as a network moved along them."""
+    """Return the squared margins (reaches) below and above, each also as a shifted network."""
     spread = network.tables.spread
     if spread is None:
         raise ConfigurationError(
@@ -76,9 +76,9 @@ def _reaches(network: Network, level: float) -> tuple[tuple[Tables, Network], ..
 
 
 def _nudged(network: Network, reach: Tables) -> Network:
-    """Return the network with tables moved along some numbers.
+    """Return the network with tables shifted by some numbers.
 
-    How its answers differ is their mean over what is unknown, since the derivative of
+    The change in its answers is their mean over what is unknown, since the derivative of
     log P(known) by the logarithm of an entry is the entry's probability given what is known.
     """
     families = []
@@ -93,9 +93,9 @@ def _nudged(network: Network, reach: Tables) -> Network:
 
 
 def _summed(network: Network, reach: tuple[Tables, Network], codes: Codes, logs: Floats) -> Floats:
-    """Return the sum of each class's squared reaches, (n_rows, n_classes).
+    """Return the sum of each class's squared margins, (n_rows, n_classes).
 
-    A row with unknown features has the mean over what they may be: at least what it should be.
+    For a row with unknown features, it's the mean over their values, which is an upper bound.
     """
     arities, selected = network.codebook.domain.arities, list(network.structure.selected)
     tables, nudged = reach
@@ -108,7 +108,7 @@ def _summed(network: Network, reach: tuple[Tables, Network], codes: Codes, logs:
 
 
 def check_share(name: str, value: Any) -> float:
-    """Return a level or coverage; refuse what isn't between 0 and 1."""
+    """Return a level or coverage; raise if it isn't between 0 and 1."""
     if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
         raise ConfigurationError(f"{name}={value!r}. Allowed: a number between 0 and 1.")
     return float(value)
@@ -116,19 +116,19 @@ def check_share(name: str, value: Any) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Calibration(EqualByArrays):
-    """How improbable its true class was for each held-out row.
+    """How improbable the true class of each held-out row was.
 
     In a class with more than 1,024 rows, neighbouring scores share the highest of them.
     """
 
     labels: NDArray[np.int64]  # (n_scores,): the class of each score
     scores: NDArray[np.int64]  # (n_scores,): -log P(class | row) in steps, rounded up
-    weights: Floats  # (n_scores,): of the rows that have it
+    weights: Floats  # (n_scores,): total weight of the rows with that score
     rows: NDArray[np.int64]  # (n_classes,): held-out rows of each class
 
     @classmethod
     def of(cls, log_posteriors: Floats, labels: NDArray[Any], weights: Floats) -> Calibration:
-        """Keep the scores of rows the model wasn't fitted on."""
+        """Keep the scores of rows the model wasn't trained on."""
         own = -log_posteriors[np.arange(len(labels)), labels]
         steps = np.minimum(np.ceil(own / STEP - 1e-9), MOST_SCORE).astype(np.int64)
         kept, rows = [], np.bincount(labels[weights > 0], minlength=log_posteriors.shape[1])
@@ -142,7 +142,7 @@ class Calibration(EqualByArrays):
         return cls(labels, scores, found[2], rows.astype(np.int64))
 
     def thresholds(self, coverage: float, *, per_class: bool) -> Floats:
-        """Return the highest score with which each class joins a set; infinite if rows are few."""
+        """Return the highest score at which each class is in a set; infinite with few rows."""
         n_classes, every = len(self.rows), np.ones(len(self.labels), np.bool_)
         if not per_class:
             return np.full(n_classes, self._threshold(coverage, every, int(self.rows.sum())))
@@ -155,7 +155,7 @@ class Calibration(EqualByArrays):
         scores, weights = self.scores[chosen], self.weights[chosen]
         order = np.argsort(scores, kind="stable")
         summed = np.cumsum(weights[order])
-        # One more row is to come, as heavy as the others are.
+        # Another row is to come, as heavy as the others on average.
         wanted = coverage * summed[-1] * (1.0 + 1.0 / n_rows)
         at = int(np.searchsorted(summed, wanted * (1.0 - 1e-12)))
         return np.inf if at == len(summed) else float(scores[order][at]) * STEP
@@ -168,7 +168,7 @@ class Calibration(EqualByArrays):
 
 
 def check_calibration(data: Any, n_classes: int) -> Calibration | None:
-    """Return the calibration of a model file; refuse what isn't one."""
+    """Return the calibration in a model file; raise if it's invalid."""
     if data is None:
         return None
     need(isinstance(data, dict), "the calibration is not an object")
@@ -189,7 +189,7 @@ def check_calibration(data: Any, n_classes: int) -> Calibration | None:
 class PredictionSets:
     """Sets of classes, one per row, that contain the true class with a given coverage.
 
-    ``sets[i]`` is the tuple of row i's labels, ``list(sets)`` has one per row, and
+    ``sets[i]`` is the tuple of row i's labels, ``list(sets)`` has one tuple per row, and
     ``np.asarray(sets)`` is a boolean array, rows by classes.
 
     Attributes
@@ -218,7 +218,7 @@ class PredictionSets:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """How many classes each row's set has."""
+        """Number of classes in each row's set."""
         return np.asarray(self.members.sum(axis=1))
 
     def to_pandas(self) -> Any:

@@ -1,10 +1,10 @@
-"""A network by the views of its features: classes of values that no table tells apart.
+"""A network in terms of the views of its features: groups of values that no table distinguishes.
 
-Tables often read a feature with hundreds of values by a few groups: those of its children, and
+Tables often read a feature with hundreds of values in a few groups: those of its children, and
 its own, which is P(group of x | y, parents) times P(x | its group, y). Given its view and the
-class, a value says nothing about any other feature. So whatever sums out values sums out views,
-and adds what each known value says within its view; the work falls with the number of views, to
-the power of how many unknown features are connected.
+class, a value is independent of all other features. Values are therefore summed out by view,
+and each known value adds a term within its view; the cost is the number of views to the
+power of the number of connected unknown features.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ from tanager.structure import Structure
 
 
 class Views(NamedTuple):
-    """A network of the values that its tables tell apart."""
+    """A network of the values that its tables distinguish."""
 
     structure: Structure
     arities: Ints  # (n_features,): of the features' own values
-    # Of each feature, for each of its values the class of values that no other table, and no
-    # part of its own that reads parents, tells from it. Of one without parents and children
-    # each value itself.
+    # For each feature, the group of each value: those that no other table, and no part of its
+    # own that reads parents, distinguishes from it. Without parents and children, each value
+    # is its own group.
     groups: list[Groups]
     sizes: Ints  # (n_features,): number of views
     tables: Tables  # of views
-    # (arity, n_classes): of each family, what a value adds to the term of its view; None where
-    # every value is a view of its own.
+    # (arity, n_classes): for each family, what a value adds to the term of its view; None if
+    # every value is its own view.
     within: list[Floats | None]
 
     @classmethod
     def of(cls, tables: Tables, structure: Structure, arities: Ints) -> Views:
-        """Find the values that tables don't tell apart."""
+        """Find the values that tables don't distinguish."""
         groups = _views(tables, structure, arities, own=True)
         families, within = [], []
         for at, table in enumerate(tables.families):
@@ -57,13 +57,13 @@ class Views(NamedTuple):
 
     @property
     def joined(self) -> bool:
-        """Whether some view has several values."""
+        """Whether any view contains several values."""
         return any(inside is not None for inside in self.within)
 
     def spell(self, at: int, known: Mapping[int, int]) -> Floats:
         """Return log P(x | y, parents) by views, (*members unknown, n_classes).
 
-        `known` has the views of features that are known.
+        `known` contains the views of known features.
         """
         table, members = self.tables.families[at], family_members(self.structure, at).tolist()
         if isinstance(table, DenseTable):
@@ -90,9 +90,9 @@ class Views(NamedTuple):
         return spelled if within is None else spelled + within
 
     def add_unknown_sums(self, codes: Codes, log_joint: Floats) -> None:
-        """Add to the log-joint (n_rows, n_classes) what families with unknown members sum to.
+        """Add to the log-joint (n_rows, n_classes) the sums of families with unknown members.
 
-        Rows without an unknown feature stay as they are.
+        Rows without unknown features aren't changed.
         """
         selected = list(self.structure.selected)
         unknown = codes[selected] >= self.arities[selected, None]
@@ -109,16 +109,16 @@ class Views(NamedTuple):
             if inside is None:
                 continue
             above = [place[parent] for parent in self.structure.parent_indices[at]]
-            # A term with a known value and all parents known is in the log-joint already.
+            # A term with a known value and known parents is already in the log-joint.
             open_ = ~unknown[at, rows] & unknown[above][:, rows].any(axis=0)
             part[open_] += inside[codes[selected[at], rows[open_]]]
         log_joint[rows] = part
 
 
 def renormalise_by_groups(tables: Tables, structure: Structure, arities: Ints) -> Tables:
-    """Return a proper network with the posterior of scores, by groups where those are by groups.
+    """Return a proper network with the same posterior as scores, by groups if these are.
 
-    The structure has no immoralities. An error names a table that is too large.
+    The structure has no immoralities. Errors name a table that is too large.
     """
     views = Views.of(tables, structure, arities)
     for name, table in zip(structure.features, views.tables.families, strict=True):
@@ -128,7 +128,7 @@ def renormalise_by_groups(tables: Tables, structure: Structure, arities: Ints) -
                 "parents."
             )
     proper = renormalise(structure, views.tables)
-    # A sum over a child's values knows a parent as the child does: by these groups.
+    # A sum over a child's values depends on a parent as the child does: by these groups.
     known = _views(tables, structure, arities, own=False)
     families = []
     for at, (table, within) in enumerate(zip(proper.families, views.within, strict=True)):
@@ -145,10 +145,10 @@ def renormalise_by_groups(tables: Tables, structure: Structure, arities: Ints) -
 
 
 def _views(tables: Tables, structure: Structure, arities: Ints, *, own: bool) -> list[Groups]:
-    """Return for each feature the class of each value, numbered by their first values.
+    """Return, for each feature, the group of each value, numbered by their first values.
 
-    Values are of one class that no child's table tells apart, nor, with `own`, the
-    part of the feature's table that reads parents.
+    Values are in the same group if neither a child's table nor, with `own`, the part of the
+    feature's table that reads parents distinguishes them.
     """
     read: list[list[Groups | None]] = [[] for _ in arities]
     for at, table in enumerate(tables.families):
@@ -164,10 +164,10 @@ def _views(tables: Tables, structure: Structure, arities: Ints, *, own: bool) ->
 
 
 def _refine(views: Sequence[Groups | None], arity: int) -> Groups:
-    """Return the classes of values that no view tells apart; None tells all of them.
+    """Return the groups of values that no view distinguishes; None distinguishes all.
 
-    A feature that nobody reads under a parent, or as one, has nothing to gain: its
-    values stay apart.
+    A feature that isn't read given a parent, or as one, has nothing to gain: its
+    values stay separate.
     """
     if not views or any(view is None for view in views):
         return np.arange(arity, dtype=np.uint16)
@@ -177,7 +177,7 @@ def _refine(views: Sequence[Groups | None], arity: int) -> Groups:
 
 
 def _by_views(table: FamilyTable, views: Sequence[Groups]) -> tuple[FamilyTable, Floats | None]:
-    """Return the table of classes of values, and what each value adds to it."""
+    """Return the table of groups of values, and what each value adds to it."""
     own = views[-1]
     n_own = len(np.unique(own))
     if isinstance(table, GroupedTable):
@@ -187,13 +187,13 @@ def _by_views(table: FamilyTable, views: Sequence[Groups]) -> tuple[FamilyTable,
         return GroupedTable.of_groups(table.log_group, sums, groups), inside
     if tells_all(own):
         return table, None
-    # Only tables without parents are dense, with values that count as one.
+    # Only tables without parents are dense with grouped values.
     sums, inside = _divide(table.to_dense().log_prob, own, n_own)
     return DenseTable(sums), inside
 
 
 def _divide(logs: Floats, classes: Groups, number: int) -> tuple[Floats, Floats | None]:
-    """Return the log of each class's sum, and what each value adds to it, of (arity, n) logs."""
+    """Return the log of each group's sum, and what each value adds to it, for (arity, n) logs."""
     if number == len(classes):
         return logs, None
     sums = np.stack([log_sum_exp(logs[classes == one], axis=0) for one in range(number)])

@@ -1,1 +1,1 @@
-"""Networks for other programs, one module a format."""
+"""Export networks to other programs, one module per format."""

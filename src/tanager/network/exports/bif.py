@@ -1,11 +1,11 @@
-"""Networks as BIF and XMLBIF 0.3: every node with its table spelled out.
+"""Networks as BIF and XMLBIF 0.3, with the full table of every node.
 
-A number with hundreds of values that tables read by a few groups would need a huge table. Since
+A number with hundreds of values that tables read in a few groups would need a huge table. Since
 
     P(x | y, parents) = P(group of x | y, groups of the parents) P(x | its group, y),
 
-two nodes per feature say the same in little space: one of groups, with groups as its parents,
-and below it one of values.
+two nodes per feature represent the same distribution compactly: one for the groups, with groups
+as its parents, and its child for the values.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
     from tanager.parameters.tables import FamilyTable
 
-MAX_CELLS = 1 << 22  # of one table spelled out: about 80 MB of text
-MAX_PLAIN = 1 << 18  # of all tables without nodes of groups: about 5 MB of text
+MAX_CELLS = 1 << 22  # of one expanded table: about 80 MB of text
+MAX_PLAIN = 1 << 18  # of all tables without group nodes: about 5 MB of text
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A node as other programs want it: the class first among its parents."""
+    """A node as other programs expect it: the class is its first parent."""
 
     name: str
     states: tuple[str, ...]
-    parents: tuple[int, ...]  # positions among the variables
+    parents: tuple[int, ...]  # indices of variables
     probabilities: NDArray[np.float64]  # (*parent states, states)
 
 
 def spell_out(network: Network) -> list[Variable]:
-    """Return the class and every feature, with probabilities spelled out.
+    """Return the class and every feature, with expanded probability tables.
 
-    Features that tables know by groups have a second node, of their groups, where
+    Features that tables read in groups have a second node for the groups if
     the tables of values alone would be large.
     """
     if not network.tables.normalized:
@@ -64,7 +64,7 @@ def spell_out(network: Network) -> list[Variable]:
     variables = [
         Variable(target_name(network), tuple(codebook.target.labels()), (), prior / prior.sum())
     ]
-    place = {}  # of the node that the tables of children read
+    place = {}  # of the node that the children's tables read
     n_nodes = 1
     for feature, inside in zip(structure.selected, within, strict=True):
         place[feature] = n_nodes
@@ -104,7 +104,7 @@ def _spell(table: FamilyTable, name: str) -> NDArray[np.float64]:
 
 
 def target_name(network: Network) -> str:
-    """Return the name of the class's node, which no feature has."""
+    """Return a name for the class node that no feature has."""
     name = network.codebook.target.name or "class"
     while name in network.structure.names:
         name += "_"
@@ -112,7 +112,7 @@ def target_name(network: Network) -> str:
 
 
 def distinct(names: Sequence[str]) -> list[str]:
-    """Return the names, numbered where two are the same but for their case."""
+    """Return the names, numbered if two differ at most in case."""
     seen: set[str] = set()
     result = []
     for name in names:
@@ -126,11 +126,11 @@ def distinct(names: Sequence[str]) -> list[str]:
 
 
 def join_numbers(values: NDArray[np.float64], separator: str) -> str:
-    """Return the numbers as text that reads back exactly."""
+    """Return the numbers as text that round-trips exactly."""
     return separator.join(map(repr, values.tolist()))
 
 
-# Words with a meaning of their own in BIF.
+# Reserved words in BIF.
 _RESERVED = {
     *("network", "variable", "probability", "property"),
     *("type", "discrete", "table", "default"),
@@ -142,9 +142,9 @@ _WORD = re.compile(r"[^A-Za-z0-9_]+")
 def to_bif(network: Network) -> str:
     """Return the network in the Bayesian Interchange Format.
 
-    BIF knows only plain words, so names and values are spelled with letters,
+    BIF allows only plain words, so names and values are written with letters,
     digits and underscores: ``<= 2.45`` becomes ``le_2_45``. Names that would
-    fall together are numbered. XMLBIF keeps every name as it is.
+    collide are numbered. XMLBIF keeps all names unchanged.
     """
     variables = spell_out(network)
     names = _words(v.name for v in variables)
@@ -170,7 +170,7 @@ def to_bif(network: Network) -> str:
 
 
 def _words(texts: Iterable[str]) -> list[str]:
-    """Return plain words, all different even where case is ignored."""
+    """Return plain words that are unique, ignoring case."""
     words = []
     for text in texts:
         spelled = re.sub(r"(?<![\w.])-(?=\d)", "minus_", text)
@@ -183,17 +183,17 @@ def _words(texts: Iterable[str]) -> list[str]:
     return distinct(words)
 
 
-NOTE = "tanager = "  # begins the property that holds the codebook
+NOTE = "tanager = "  # start of the property that contains the codebook
 
-# Controls have no place in XML 1.0, escaped or not.
+# XML 1.0 doesn't allow control characters, escaped or not.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_xmlbif(network: Network) -> str:
-    """Return the network as XMLBIF 0.3, names and values as they are, escaped for XML.
+    """Return the network as XMLBIF 0.3, with names and values unchanged but escaped for XML.
 
-    A property of the network holds the codebook, so that `read_network` knows cut points,
-    types and the code for missing again.
+    A property of the network contains the codebook, so `read_network` can restore cut points,
+    types and the code for missing.
     """
     variables = spell_out(network)
     names = xml_names([v.name for v in variables])
@@ -221,5 +221,5 @@ def to_xmlbif(network: Network) -> str:
 
 
 def xml_names(names: Sequence[str]) -> list[str]:
-    """Return names or states as XML can hold them, all different even where case is ignored."""
+    """Return names or states as XML can represent them, unique when ignoring case."""
     return distinct([_NOT_XML.sub("\ufffd", name).strip() or "(empty)" for name in names])

@@ -1,4 +1,4 @@
-"""Networks as one C header: no allocation, no state, no dependency but the standard library."""
+"""Networks as a single C header: no allocation, no state, only the standard library."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tanager.network.exports.recipe import Input, Recipe, make_recipe
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-MAX_STACK_CELLS = 1 << 17  # of all messages, which stand on the stack: 1 MiB
-MAX_STEP_CELLS = 1 << 22  # terms of one sum, which take time alone
+MAX_STACK_CELLS = 1 << 17  # of all messages, which are on the stack: 1 MiB
+MAX_STEP_CELLS = 1 << 22  # terms of one sum, which only cost time
 _SECONDS = {
     "": "",
     "date": " seconds since 1970",
@@ -37,11 +37,11 @@ def to_c(
     ----------
     network : Network
     name : str, default="tanager"
-        What every name in the header starts with: two models in one program
-        need two names.
+        Prefix of all names in the header; two models in one program need different
+        ones.
     unknowns : bool, default=True
-        Whether rows with unknown values are scored, whichever these are. That
-        takes memory on the stack; False gives NaN for such rows.
+        Whether to support rows with any unknown values. This uses memory on the
+        stack; False returns NaN for such rows.
     costs : optional
         As for `Network.decide`: adds ``int NAME_decide(const NAME_row *row, double *expected)``.
     """
@@ -95,13 +95,13 @@ def _template() -> Any:
 
 
 def _fields(recipe: Recipe) -> list[str]:
-    """Return a field's name for every input; a prefix keeps them apart from C's own words."""
+    """Return the field name of every input; a prefix prevents clashes with C keywords."""
     words = [re.sub(r"[^A-Za-z0-9]+", "_", given.name).strip("_") for given in recipe.inputs]
     return distinct([f"x_{word}" if word else "x" for word in words])
 
 
 class _CodedColumn(NamedTuple):
-    """How a field becomes a code: by sorted texts, by sorted values, or by cuts (no codes)."""
+    """How a field is coded: by sorted texts, by sorted values, or by cuts (no codes)."""
 
     given: Input
     field: str
@@ -114,7 +114,7 @@ class _CodedColumn(NamedTuple):
 
 def _column(given: Input, field: str) -> _CodedColumn:
     if given.kind == "text":
-        # A text in C ends at its first character 0: others can never come.
+        # C strings end at the first NUL character, so other texts can't occur.
         known = [(v, code) for code, v in enumerate(given.values) if "\x00" not in v]
         known.sort(key=lambda pair: pair[0].encode())
         texts, codes = [text for text, _ in known], [code for _, code in known]
@@ -133,7 +133,7 @@ def _column(given: Input, field: str) -> _CodedColumn:
 
 
 def _message_sizes(recipe: Recipe) -> list[int]:
-    """Return how many numbers each step sends; the last of a component adds to the joint."""
+    """Return the size of each step's message; the last of a component adds to the joint."""
     return [
         prod(step.shape[:-1]) * recipe.n_classes if step.separator else 0 for step in recipe.steps
     ]
@@ -150,7 +150,7 @@ def _check_stack(recipe: Recipe, remedy: str) -> None:
 
 
 def _numbers(values: Iterable[Any], digits: int = 17) -> str:
-    """Return whole or real numbers as an initialiser; an empty one has a zero."""
+    """Return integers or floats as an initialiser; an empty one contains a zero."""
     return _array([_number(value, digits) for value in values] or ["0"])
 
 
@@ -172,9 +172,9 @@ def _array(shown: Sequence[str]) -> str:
 
 
 def _literal(text: str) -> str:
-    """Return a text as a C string that no compiler reads otherwise, in code and in comments.
+    """Return a text as a C string that all compilers read alike, in code and in comments.
 
-    All but plain characters are octal: quotes, backslashes, question marks
+    Everything but plain characters is octal: quotes, backslashes, question marks
     (trigraphs), asterisks and slashes (comments), and the @ of this template.
     """
     letters = []

@@ -1,7 +1,7 @@
-"""SQL as its engines speak it: quoting, numbers, lists.
+"""SQL dialects: quoting, numbers, lists.
 
-Where an engine has another word for something, a class attribute is the template of it: ``{}``
-stands for the expression, most often a column.
+Where an engine uses different syntax, a class attribute contains its template, with ``{}`` for
+the expression, usually a column.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ from tanager.errors import ConfigurationError
 __all__ = ["DIALECTS", "Dialect", "name_quoted"]
 
 _MAX_ARGUMENTS = 100  # of one function: SQLite allows 127
-_EXACT_DIGITS = 15  # decimal texts up to here are read exactly by any engine
+_EXACT_DIGITS = 15  # all engines parse decimal texts of up to this many digits exactly
 
 
 class Dialect:
-    """Standard SQL, a table as nested CASE; engines with lists of numbers override.
+    """Standard SQL, with tables as nested CASE; engines with lists of numbers override it.
 
-    Texts are ``'...'`` with quotes doubled. A backslash, which some engines read
-    as the start of an escape, never stands in one.
+    Texts are ``'...'`` with quotes doubled. They never contain a backslash, which
+    some engines read as the start of an escape.
     """
 
     materialized = ""
     greatest = "GREATEST"
     character = "CHR"
-    joined = "CONCAT({})", ", "  # texts one after the other, and what stands between them
+    joined = "CONCAT({})", ", "  # template and separator for concatenating texts
     real = "CAST({} AS DOUBLE PRECISION)"  # a decimal text as a double
     to_double = real  # a column of numbers; missing is NULL
     to_text = "CAST({} AS VARCHAR)"
-    # Dates as seconds since 1970, times of day since midnight, and durations.
+    # Dates as seconds since 1970, times of day as seconds since midnight, and durations.
     epoch = "CAST(EXTRACT(EPOCH FROM {}) AS DOUBLE PRECISION)"
     since_midnight = epoch
     duration = epoch
-    # An instant as whole microseconds: as seconds, distant ones that differ would fall together.
+    # An instant in whole microseconds: in seconds, distinct ones far from 1970 would collide.
     micros = "CAST(ROUND(EXTRACT(EPOCH FROM {}) * 1000000) AS BIGINT)"
     holds_nul = True
     join = "JOIN"
     name_bytes = 10_000
-    folds_names = True  # "Age" and "age" are one column, also in quotes; so in most engines
+    folds_names = True  # "Age" and "age" are the same column, even in quotes, as in most engines
 
     def literal(self, text: str) -> str:
         """Return a text as an expression."""
@@ -67,10 +67,10 @@ class Dialect:
         return self.long_number(value)
 
     def long_number(self, value: float) -> str:
-        """Return a number of many digits, exactly.
+        """Return a number with many digits, exactly.
 
-        Not every engine rounds long decimals correctly; whole numbers below 2^53
-        and powers of two are exact everywhere.
+        Not all engines round long decimals correctly; integers below 2^53 and powers
+        of two are exact everywhere.
         """
         mantissa, exponent = math.frexp(value)
         result, exponent = self.real.format(f"{int(mantissa * 2**53)}.0"), exponent - 53
@@ -81,7 +81,7 @@ class Dialect:
         return f"({result})"
 
     def constant(self, value: float) -> str:
-        """Return a number to 12 digits, as tables have them."""
+        """Return a number with 12 digits, as used in tables."""
         shown = f"{value:.12g}"
         if "e" in shown or "." in shown:
             return shown.replace("0.", ".", 1) if shown.lstrip("-").startswith("0.") else shown
@@ -93,14 +93,14 @@ class Dialect:
         return templates.get(temporal, self.epoch).format(column)
 
     def moment(self, column: str, temporal: str) -> str:
-        """Return a column of times of day or durations, as categories, as seconds.
+        """Return a column of times of day or durations, used as categories, in seconds.
 
-        Dates are microseconds, as `known_moment` has them.
+        Dates are in microseconds, as in `known_moment`.
         """
         return self.micros.format(column) if temporal == "date" else self.seconds(column, temporal)
 
     def known_moment(self, text: str, temporal: str) -> str:
-        """Return a category that is an instant, a time of day or a duration, as `moment` does.
+        """Return a category that is an instant, time of day or duration in the unit of `moment`.
 
         >>> Dialect().known_moment("1970-01-02 00:00:00.250000", "date")
         '86400250000'
@@ -114,13 +114,13 @@ class Dialect:
         return str(micros) if temporal == "date" else self.number(micros / 10**6)
 
     def read_number(self, column: str, style: str) -> str:
-        """Return a column of numbers written as text in a style; a blank is missing."""
+        """Return a column of numbers stored as text in a style; blank texts are missing."""
         text = _replaced(f"TRIM({self.to_text.format(column)})", NUMBER_STYLES[style][1])
         return self.real.format(f"NULLIF({text}, '')")
 
     def read_date(self, column: str, style: str) -> str:  # noqa: ARG002
-        """Return a column of dates written as text in a style as seconds since 1970."""
-        return self.epoch.format(column)  # standard SQL reads none: they have to come as dates
+        """Return a column of dates stored as text in a style as seconds since 1970."""
+        return self.epoch.format(column)  # standard SQL can't parse: they must be dates
 
     def top(self, items: Sequence[str]) -> str:
         """Return the largest of some numbers."""
@@ -132,14 +132,14 @@ class Dialect:
         return self.top([self.top(part) for part in parts])
 
     def relation(self, whole: Iterable[Any], real: Iterable[Any] = ()) -> str:
-        """Return constant rows, given columns of whole numbers, then of real ones."""
+        """Return constant rows, from columns of integers followed by columns of floats."""
         columns = [map(str, column) for column in whole]
         columns += [map(self.constant, column) for column in real]
         rows = (f"({','.join(row)})" for row in zip(*columns, strict=True))
         return f"VALUES {','.join(rows)}"
 
     def look_up(self, numbers: Sequence[float | None], index: str) -> str:
-        """Return the number at an index; None gives NULL."""
+        """Return the number at an index; None becomes NULL."""
         return _halved([None if x is None else self.constant(x) for x in numbers], index)
 
 
@@ -168,8 +168,8 @@ def _sqlite_instant(
 ) -> str:
     """Return a text of `digits` characters, a fraction and an offset as seconds.
 
-    SQLite's own functions round to milliseconds, up past the last second of a year. Whole
-    microseconds divided once are the number that the library has.
+    SQLite's own functions round to milliseconds, up past the last second of a year. Dividing whole
+    microseconds once gives the same number as the library.
     """
     fraction = f"substr({text}, {digits + 2})"
     rest = f"ltrim({fraction}, '0123456789')"
@@ -190,24 +190,24 @@ class SQLite(Dialect):
     greatest = "MAX"
     character = "CHAR"
     joined = "({})", " || "
-    real = "{}"  # with a point it is a double
-    # SQLite reads any text as a number, a blank or a word as 0: it is missing here.
+    real = "{}"  # with a decimal point, it's a double
+    # SQLite casts any text to a number, and blanks or words to 0: these are missing here.
     to_double = (
         "CASE WHEN NOT (typeof({0}) = 'text' AND "
         "(trim({0}) = '' OR trim({0}) GLOB '*[^-+.0-9eE]*')) THEN CAST({0} AS REAL) END"
     )
-    # A column's own collation, such as NOCASE, would reach through the CAST.
+    # A column's collation, such as NOCASE, would otherwise survive the CAST.
     to_text = "CAST({} AS TEXT) COLLATE BINARY"
     epoch = _sqlite_instant("{0}", 19)
     micros = _sqlite_instant("{0}", 19, unit="")
     since_midnight = _sqlite_instant("{0}", 8, "'1970-01-01 ' || ")
-    duration = to_double  # SQLite has none: they are numbers of seconds
-    join = "CROSS JOIN"  # in the order in which they are written
+    duration = to_double  # SQLite has none: they are stored as seconds
+    join = "CROSS JOIN"  # preserves the order in which tables are written
 
     def read_number(self, column: str, style: str) -> str:
         signs = [(sign, "") for sign in "€$£¥%"]
         text = f"trim({_replaced(f'trim({column})', [*signs, *NUMBER_STYLES[style][1]])})"
-        # There are no regular expressions: what CAST would read in part is missing.
+        # There are no regular expressions: texts that CAST would only parse in part are missing.
         good = (
             f"({text} GLOB '[0-9.]*' OR {text} GLOB '[-+][0-9.]*') AND {text} GLOB '*[0-9]*' "
             f"AND NOT {text} GLOB '*[^-+.0-9eE]*' AND NOT {text} GLOB '*.*.*' AND "
@@ -228,14 +228,14 @@ class SQLite(Dialect):
                 iso = f"substr({text}, 1, 4)||'-'||substr({text}, 5, 2)||'-'||substr({text}, 7)"
             elif one != "ISO":
                 iso = self._joined_date(text, one)
-            seconds = _sqlite_instant(iso, 19, fine=False)  # training read text to the second
+            seconds = _sqlite_instant(iso, 19, fine=False)  # training parsed text to the second
             shape = "-".join(("[0-9]" * 4, "[0-9]" * 2, "[0-9]" * 2))
             tries.append(f"CASE WHEN {iso} GLOB '{shape}*' THEN {seconds} END")
         return f"COALESCE({', '.join(tries)})"
 
     @staticmethod
     def _joined_date(text: str, style: str) -> str:
-        """Return a date of three parts with a mark between them as ISO has it."""
+        """Return a date of three parts with a separator in ISO format."""
         mark = style[2]
         rest = f"substr({text}, instr({text}, '{mark}') + 1)"
         parts = (
@@ -249,16 +249,16 @@ class SQLite(Dialect):
 
 
 class PatternDialect(Dialect):
-    """An engine with regular expressions: texts are read as training read them.
+    """An engine with regular expressions: texts are parsed as in training.
 
-    No pattern has a backslash, which `literal` would take apart.
+    Patterns never contain a backslash, which `literal` would split.
     """
 
     cast = "CAST({} AS {})"
     is_text: str  # whether a column holds text
-    matches: str  # whether a text is written as a pattern has it
-    try_double: str  # a text that is written as a number as a double
-    exact: str  # a number of many digits
+    matches: str  # whether a text matches a pattern
+    try_double: str  # a text that contains a number, as a double
+    exact: str  # a number with many digits
 
     def long_number(self, value: float) -> str:
         return self.exact.format(value)
@@ -278,7 +278,7 @@ class PatternDialect(Dialect):
     def read_date(self, column: str, style: str) -> str:
         text, tries = self._trimmed(column), []
         for one in dict.fromkeys((style, *YEAR_FIRST)):
-            if one == "ISO":  # training read text to the second
+            if one == "ISO":  # training parsed text to the second
                 pattern, seconds = ISO_DATE, self._instant(self._without(text, "[.][0-9]+"))
             else:
                 short = one.replace("%d", "[0-9]{1,2}").replace("%m", "[0-9]{1,2}")
@@ -289,7 +289,7 @@ class PatternDialect(Dialect):
         return f"CASE WHEN {self.is_text.format(column)} THEN COALESCE({read}) ELSE {typed} END"
 
     def moment(self, column: str, temporal: str) -> str:
-        # By way of text, which says the offset: a session's time zone must not matter.
+        # Via text, which includes the offset: the time zone of the session must not matter.
         text = self.to_text.format(column)
         if temporal == "date":
             return self._instant(text, self.micros)
@@ -298,7 +298,7 @@ class PatternDialect(Dialect):
         return self.seconds(column, temporal)
 
     def _instant(self, text: str, template: str = "") -> str:
-        """Return the text of an instant as seconds; without an offset it is in UTC."""
+        """Return the text of an instant as seconds; without an offset, it's in UTC."""
         zoned, local = (
             (template or self.epoch).format(self.cast.format(text, kind))
             for kind in ("TIMESTAMPTZ", "TIMESTAMP")
@@ -335,12 +335,12 @@ class Postgres(PatternDialect):
     )
     is_text = "pg_typeof({})::text IN ('text', 'character varying', 'character')"
     matches = "{} ~ {}"
-    holds_nul = False  # no text of PostgreSQL has the character 0
+    holds_nul = False  # PostgreSQL texts can't contain NUL characters
     name_bytes = 63
     folds_names = False
 
     def literal(self, text: str) -> str:
-        # E'' reads a backslash in one way under every setting.
+        # E'' interprets a backslash the same way under every setting.
         return f"E{_quoted(text)}".replace("\\", "\\\\") if "\\" in text else _quoted(text)
 
     def parse_date(self, text: str, style: str) -> str:
@@ -353,14 +353,14 @@ class Postgres(PatternDialect):
         return f"SELECT * FROM unnest({', '.join(arrays)})"
 
     def look_up(self, numbers: Sequence[float | None], index: str) -> str:
-        # An array without NULLs is indexed at once; past its end the answer is NULL.
+        # An array without NULLs has constant-time access; past its end, the result is NULL.
         shown = ["NaN" if x is None else self.constant(x) for x in numbers]
         found = f"({self.numbers(shown)})[{index}+1]"
         return f"NULLIF({found}, 'NaN')" if None in numbers else found
 
     @staticmethod
     def numbers(values: Iterable[Any], kind: str = "float8") -> str:
-        """Return a constant array; as a text it is read at once."""
+        """Return a constant array, as a text, which is parsed in one go."""
         return f"'{{{','.join(map(str, values))}}}'::{kind}[]"
 
 
@@ -382,7 +382,7 @@ class DuckDB(PatternDialect):
 
     def number(self, value: float) -> str:
         shown = super().number(value)
-        return shown if "e" in shown or "'" in shown else f"{shown}e0"  # else it is a decimal
+        return shown if "e" in shown or "'" in shown else f"{shown}e0"  # otherwise it's a decimal
 
     def parse_date(self, text: str, style: str) -> str:
         return f"try_strptime({text}, '{style}')"
@@ -398,7 +398,7 @@ class DuckDB(PatternDialect):
 
     @staticmethod
     def numbers(values: Iterable[Any], kind: str = "DOUBLE") -> str:
-        """Return a constant list, read as a text: one of expressions takes far longer."""
+        """Return a constant list, as a text: a list of expressions takes much longer."""
         return f"'[{','.join(map(str, values))}]'::{kind}[]"
 
 
@@ -411,7 +411,7 @@ DIALECTS: dict[str, type[Dialect]] = {
 
 
 def balanced_sum(parts: Sequence[str]) -> str:
-    """Return a sum whose nesting stays shallow: engines allow about 1,000 levels."""
+    """Return a sum with shallow nesting: engines allow about 1,000 levels."""
     if len(parts) <= 50:
         return " + ".join(parts)
     middle = len(parts) // 2
@@ -419,7 +419,7 @@ def balanced_sum(parts: Sequence[str]) -> str:
 
 
 def name_quoted(name: Any) -> str:
-    """Return a column's or a table's name in quotes."""
+    """Return the quoted name of a column or table."""
     if not name:
         raise ConfigurationError(
             "A column or the table has an empty name, which no name in SQL is. Rename it."

@@ -1,4 +1,4 @@
-"""Networks as JSON in a documented, versioned schema, and as JavaScript with their scorer."""
+"""Networks as JSON with a documented, versioned schema, and as JavaScript with their scorer."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 FORMAT = "tanager-scorer"
 VERSION = 2
-MAX_STEP_CELLS = 1 << 22  # the scorer's own bound, see scorer.js
+MAX_STEP_CELLS = 1 << 22  # also the limit of the scorer, see scorer.js
 
 
 def to_json(network: Network, *, unknowns: bool = True, costs: Any = None) -> str:
     """Return the network as JSON text for `scorer.js` and other programs.
 
-    The text is plain ASCII without ``<``, so it can stand in a web page.
+    The text is plain ASCII without ``<``, so it can be embedded in a web page.
 
     Parameters
     ----------
     network : Network
     unknowns : bool, default=True
-        Whether rows with unknown values must be scored, whichever these are.
-        False also takes a network where that is not possible; the scorer then
-        has no answer for rows that it cannot sum out.
+        Whether to support rows with any unknown values. False also allows a
+        network for which that isn't possible; the scorer then has no result
+        for rows that it can't sum out.
     costs : optional
-        As for `Network.decide`: what the scorer's ``decide`` goes by.
+        As for `Network.decide`, used by the scorer's ``decide``.
     """
     recipe = make_recipe(network)
     if unknowns:
@@ -52,7 +52,7 @@ def to_json(network: Network, *, unknowns: bool = True, costs: Any = None) -> st
 
 
 def describe(recipe: Recipe) -> dict[str, Any]:
-    """Return what `to_json` writes, as plain data."""
+    """Return the content of `to_json` as plain data."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -69,7 +69,7 @@ def describe(recipe: Recipe) -> dict[str, Any]:
 
 
 def _describe_reference(network: Network, reference: Reference, facts: dict[str, Any]) -> None:
-    """Add what tells familiar rows from strange ones."""
+    """Add what is needed to distinguish familiar rows from strange ones."""
     if len(reference.scores):
         scores = _shorten(reference.scores)
         facts["familiarity"] = {"levels": LEVELS.tolist(), "scores": scores}
@@ -81,7 +81,7 @@ def _describe_reference(network: Network, reference: Reference, facts: dict[str,
 
 
 def describe_costs(costs: Costs) -> dict[str, Any]:
-    """Return costs as the scorer reads them."""
+    """Return costs in the form that the scorer reads."""
     plain = [a if isinstance(a, str | int | float) else str(a) for a in costs.actions]
     return {"actions": _exact(plain), "matrix": costs.matrix.tolist()}
 
@@ -111,12 +111,12 @@ def _coding(given: Input) -> dict[str, Any]:
 
 
 def _exact(values: Iterable[Any]) -> list[Any]:
-    """Return values as any reader of JSON holds them: whole numbers past 2^53 as texts."""
+    """Return values that any JSON reader can represent: integers past 2^53 become texts."""
     return [str(v) if isinstance(v, int) and abs(v) > SAFE_INTEGER else v for v in values]
 
 
 def _shorten(logs: NDArray[Any]) -> list[float]:
-    """Return logs to 15 digits: an error far below what is promised, and a shorter text."""
+    """Round logs to 15 digits: the error is far below the promised accuracy, the text shorter."""
     return [float(f"{value:.15g}") for value in logs.ravel().tolist()]
 
 
@@ -144,8 +144,8 @@ def to_javascript(
     ----------
     network : Network
     kind : {'script', 'module'}
-        A script is for ``require`` and, as the global ``tanagerModel``, for a
-        page; a module is for ``import``, which gives the model by default.
+        A script can be used by ``require`` and in a page, as the global
+        ``tanagerModel``; a module has the model as its default export.
     unknowns, costs
         As in `to_json`.
     """
@@ -153,7 +153,7 @@ def to_javascript(
         raise ConfigurationError(f"kind={kind!r} is not known. Allowed: {', '.join(_ENDS)}.")
     model = to_json(network, unknowns=unknowns, costs=costs)
     parts = [_compact(scorer_source()), f"const model = tanager.load({model});", _ENDS[kind]]
-    if kind == "script":  # what a page loads must not fill its global scope
+    if kind == "script":  # a page's global scope must not be polluted
         parts = ["(() => {", *parts, "})();"]
     return "\n".join(parts) + "\n"
 

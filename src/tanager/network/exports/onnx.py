@@ -1,8 +1,8 @@
-r"""Networks as ONNX: look-ups for complete rows, exact sums for those with unknown values.
+r"""Networks as ONNX: lookups for complete rows, exact sums for those with unknown values.
 
-Codes are a matrix (rows, inputs) of doubles, code `arity` for unknown, and so are groups of
-codes. One product with a matrix of strides gives every family's place in one long table; what
-codes add to their groups is looked up beside it::
+Codes are a matrix (rows, inputs) of doubles, with code `arity` for unknown, and so are groups of
+codes. One product with a matrix of strides gives the index of every family in one long table; what
+codes add to their groups is looked up in parallel::
 
     columns ──► codes ──► groups ──► places ──► Gather ──► sum ──► Softmax
                   └── rows where a known input has an unknown parent ──► messages ──┘
@@ -11,8 +11,8 @@ Every step of the recipe sends one message,
 
 .. math:: m(u, c) = t(c) + \log \sum_v K(u, v, c) \exp(T(u, v, c) - t(c))
 
-with K the step's tables, T the messages it receives for values that agree with what is known, and
-t the largest of T, so that nothing underflows. Arrays are (classes, rows, groups ...).
+where K is the step's table, T the messages it receives for values that agree with what is known,
+and t the maximum of T, so nothing underflows. Arrays are (classes, rows, groups ...).
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
 OPSET = 21
 ML_OPSET = 3
-MAX_STEP_CELLS = 1 << 16  # of one row's sum: 512 kB
+MAX_STEP_CELLS = 1 << 16  # of the sum for one row: 512 kB
 ML = "ai.onnx.ml"
-_OUT = -1e30  # added to a value that does not agree with what is known
-_LETTERS = [a for a in ascii_letters if a not in "cr"]  # of axes other than classes and rows
+_OUT = -1e30  # added to values that don't agree with what is known
+_LETTERS = [a for a in ascii_letters if a not in "cr"]  # for axes other than classes and rows
 _SMALLEST = {np.float64: 1e-190, np.float32: 1e-30}
 
 
@@ -55,7 +55,7 @@ class Node(NamedTuple):
 class Graph:
     """Collects operations; every method that adds one returns the name of its result.
 
-    `prefix` starts every name that is made here; `real` is the type of all
+    `prefix` starts every generated name; `real` is the type of all
     probabilities.
     """
 
@@ -73,11 +73,11 @@ class Graph:
         return output
 
     def give(self, what: str, output: str) -> None:
-        """Give a result the name of an output."""
+        """Name a result as an output."""
         self.nodes.append(Node("Identity", [what], [output], "", {}))
 
     def constant(self, values: ArrayLike, dtype: Any = np.float64) -> str:
-        """Add an array, once."""
+        """Add an array, unless it was added before."""
         array = np.asarray(values, dtype=dtype)
         content = repr(array.tolist()).encode() if array.dtype == object else array.tobytes()
         key = (array.dtype.str, array.shape, content)
@@ -99,7 +99,7 @@ class Graph:
         return self.add(kind, what, self.integers(*axes), keepdims=int(keep))
 
     def reshape(self, what: str, *shape: int) -> str:
-        """Add a change of shape; 0 keeps an axis, -1 is what is left."""
+        """Add a change of shape; 0 keeps an axis, -1 is inferred."""
         return self.add("Reshape", what, self.integers(*shape))
 
     def cast(self, what: str, dtype: Any) -> str:
@@ -109,15 +109,15 @@ class Graph:
         return self.add("Cast", what, to=int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype))))
 
     def total(self, parts: list[str]) -> str:
-        """Add up results of one shape."""
+        """Add the sum of results with the same shape."""
         return reduce(lambda sum_, part: self.add("Add", sum_, part), parts)
 
     def columns(self, matrix: str, *places: int) -> str:
-        """Add a choice of columns."""
+        """Add a selection of columns."""
         return self.add("Gather", matrix, self.integers(*places), axis=1)
 
     def look_up(self, places: str, tables: Sequence[ArrayLike], dtype: Any = np.float64) -> str:
-        """Add a look-up of every column of places, as doubles, in a table of its own."""
+        """Add a lookup of every column of indices, as doubles, in its own table."""
         arrays = [np.asarray(table, dtype=dtype) for table in tables]
         starts = np.cumsum([0, *map(len, arrays)])[:-1]
         moved = self.cast(self.add("Add", places, self.constant(starts)), np.int64)
@@ -143,27 +143,27 @@ def to_onnx(
     opset : int, default=21
         At least 18.
     float32 : bool, default=False
-        Take numbers and give probabilities in single precision. Cuts are rounded
-        down, so that every number of single precision gets its true interval.
+        Read numbers and return probabilities in single precision. Cuts are rounded
+        down, so every single-precision number falls into its true interval.
     contributions : bool, default=False
-        Add the output ``terms``, (rows, features, classes): each feature's part
-        of the log-joint. The difference of two classes is its contribution to
+        Add the output ``terms``, (rows, features, classes): each feature's term
+        in the log-joint. The difference between two classes is its contribution to
         their log-odds.
     unknowns : bool, default=True
-        Whether rows with unknown values are scored, whichever these are. False
-        gives NaN for such rows.
+        Whether to support rows with any unknown values. False returns NaN for
+        such rows.
     missing_text : str, optional
-        The text that means missing, as ONNX has no null. By default the empty one.
+        The text that means missing, as ONNX has no null. By default, the empty text.
     costs : optional
         As for `Network.decide`: adds the outputs ``decision`` (rows), the name of the action of
         least expected cost, and ``expected_costs`` (rows, actions).
     log_probability : bool, default=False
-        Add the output ``log_probability`` (rows): log P(row), low where a row is strange.
+        Add the output ``log_probability`` (rows): log P(row), which is low for unusual rows.
 
     Notes
     -----
-    One input a column, of shape (rows, 1): texts as strings, all else as numbers,
-    NaN for missing. Outputs: ``label`` (rows) and ``probabilities`` (rows,
+    There is one input per column, of shape (rows, 1): texts as strings, anything else as
+    numbers, NaN for missing. Outputs: ``label`` (rows) and ``probabilities`` (rows,
     classes).
     """
     from onnx import helper, numpy_helper
@@ -216,7 +216,7 @@ def to_onnx(
 
 
 def check_sums(recipe: Recipe, unknowns: bool) -> None:
-    """Refuse what a graph cannot sum out, or has no input for."""
+    """Raise if a graph has no inputs, or can't sum out the unknowns."""
     if not recipe.inputs:
         raise ConfigurationError(
             "The network reads no column, and an ONNX graph without inputs has no rows. "
@@ -251,9 +251,9 @@ def add_scores(
     contributions: bool = False,
     unknowns: bool = True,
 ) -> ResultNames:
-    """Add everything from columns (rows, 1) to probabilities and labels.
+    """Add all operations from columns (rows, 1) to probabilities and labels.
 
-    Without `contributions`, terms of rows with unknown values may be NaN.
+    Without `contributions`, the terms of rows with unknown values may be NaN.
     """
     codes = _add_codes(graph, recipe, columns, missing_text)
     terms, joint = _add_look_ups(graph, recipe, codes)
@@ -267,7 +267,7 @@ def add_scores(
 
 
 def _add_decision(graph: Graph, costs: Costs, probabilities: str) -> tuple[str, str]:
-    """Return the action of least expected cost, the first of equals, and what each costs."""
+    """Return the action of least expected cost, the first in case of ties, and all costs."""
     expected = graph.add("MatMul", probabilities, graph.reals(costs.matrix.T))
     least = graph.reduce("ReduceMin", expected, 1, keep=True)
     bound = graph.add("Add", least, graph.reals([costs.tolerance]))
@@ -277,13 +277,13 @@ def _add_decision(graph: Graph, costs: Costs, probabilities: str) -> tuple[str, 
 
 
 def class_array(recipe: Recipe) -> NDArray[Any]:
-    """Return the labels as ONNX has them: texts, int64, doubles or booleans."""
+    """Return the labels as ONNX represents them: texts, int64, doubles or booleans."""
     labels = np.array(recipe.classes)
     return labels.astype(object) if labels.dtype.kind == "U" else labels
 
 
 def _prefix(recipe: Recipe) -> str:
-    """Return what the graph's own names start with, and no column's name does."""
+    """Return a prefix for names in the graph that no column's name starts with."""
     if any(not given.name for given in recipe.inputs):
         raise ConfigurationError(
             "A column has an empty name, which ONNX keeps for inputs that are left out. Rename it."
@@ -319,7 +319,7 @@ def _add_codes(graph: Graph, recipe: Recipe, columns: list[str], missing_text: s
 
 
 def _add_intervals(graph: Graph, recipe: Recipe, columns: list[str], numbers: list[int]) -> str:
-    """Return the codes of numbers: how many cuts are less than each."""
+    """Return the codes of numbers: the number of cuts less than each."""
     inputs = [recipe.inputs[at] for at in numbers]
     values = [columns[at] for at in numbers]
     matrix = graph.add("Concat", *values, axis=1) if len(values) > 1 else values[0]
@@ -327,7 +327,7 @@ def _add_intervals(graph: Graph, recipe: Recipe, columns: list[str], numbers: li
     cuts = np.full((len(inputs), width), np.inf)
     for row, given in zip(cuts, inputs, strict=True):
         row[: len(given.cuts)] = given.cuts
-    if graph.real is np.float32:  # rounded down, so that every float32 gets its true interval
+    if graph.real is np.float32:  # rounded down, so every float32 falls into its true interval
         with np.errstate(over="ignore"):
             narrow = cuts.astype(np.float32)
         down = np.nextafter(narrow, np.float32(-np.inf))
@@ -340,11 +340,11 @@ def _add_intervals(graph: Graph, recipe: Recipe, columns: list[str], numbers: li
 
 
 def _add_values(graph: Graph, given: Input, column: str) -> str:
-    """Return the codes of numbers that are categories."""
+    """Return the codes of numeric categories."""
     values = np.array([float(v) for v in given.values])
     order = np.argsort(values)
     values = values[order]
-    known = graph.reals(np.append(values, np.nan))  # past the last there is no match
+    known = graph.reals(np.append(values, np.nan))  # there's no match past the last
     less = graph.cast(graph.add("Greater", column, graph.reals(values)), np.int64)
     place = graph.reduce("ReduceSum", less, 1, keep=True)
     same = graph.add("Equal", graph.add("Gather", known, place), column)
@@ -373,9 +373,9 @@ def _add_labels(graph: Graph, given: Input, column: str, missing_text: str | Non
 
 
 def _add_look_ups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str]:
-    """Return every family's terms (rows, inputs, classes) and the log-joint (rows, classes).
+    """Return the terms of all families (rows, inputs, classes) and the log-joint (rows, classes).
 
-    An unknown input adds nothing; a known one below an unknown parent makes NaN.
+    An unknown input adds nothing; a known one with an unknown parent gives NaN.
     """
     groups, shares = _add_groups(graph, recipe, codes)
     strides = np.zeros((len(recipe.inputs), len(recipe.inputs)))
@@ -412,7 +412,7 @@ def _add_groups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str | No
 def _add_sums(
     graph: Graph, recipe: Recipe, codes: str, terms: str, joint: str, contributions: bool
 ) -> tuple[str, str]:
-    """Replace the NaN rows of terms and log-joint by exact ones."""
+    """Replace the NaN rows of terms and log-joint with exact ones."""
     n = len(recipe.inputs)
     first = graph.add("Gather", joint, graph.constant(0, np.int64), axis=1)
     rows = graph.add("NonZero", graph.add("IsNaN", first))  # (1, rows with sums)
@@ -420,7 +420,7 @@ def _add_sums(
     some = graph.add("Gather", codes, graph.reshape(rows, -1))
     if not contributions:
         return terms, graph.add("ScatterND", joint, places, _add_joint(graph, recipe, some))
-    # Each row once with nothing known, then with one input more, parents first.
+    # Each row first with nothing known, then with one more input at a time, parents first.
     known = np.zeros((n + 1, n), dtype=bool)
     for at, feature in enumerate(recipe.order):
         known[at + 1 :, feature] = True
@@ -440,7 +440,7 @@ def _add_sums(
 
 
 def _add_joint(graph: Graph, recipe: Recipe, codes: str) -> str:
-    """Return the log-joint (rows, classes) of codes, unknown ones summed out."""
+    """Return the log-joint (rows, classes) of codes, with unknown ones summed out."""
     groups, shares = _add_groups(graph, recipe, codes)
     messages: list[str] = []
     for step in recipe.steps:
@@ -465,7 +465,7 @@ def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], groups:
     top = graph.reduce("ReduceMax", gathered, *range(2, 2 + len(scope)), keep=True)
     weights = graph.add("Exp", graph.add("Sub", gathered, top))
     classes = "c"
-    if not step.messages:  # the same for every class so far
+    if not step.messages:  # so far the same for every class
         weights, classes = graph.add("Squeeze", weights, graph.integers(0)), ""
     table = np.maximum(np.exp(recipe.step_table(step)), _SMALLEST[graph.real])
     letter = dict(zip((*step.separator, step.input), _LETTERS, strict=False))
@@ -477,7 +477,7 @@ def _send(graph: Graph, recipe: Recipe, step: Step, messages: list[str], groups:
 
 
 def _evidence(graph: Graph, recipe: Recipe, groups: str, i: int) -> str:
-    """Return 0 for every group that agrees with what is known, (1, rows, groups)."""
+    """Return 0 for all groups that agree with what is known, (1, rows, groups)."""
     size, column = recipe.inputs[i].n_groups, graph.columns(groups, i)
     same = graph.add("Equal", column, graph.constant(np.arange(size)))
     unknown = graph.add("Equal", column, graph.constant([size]))
@@ -487,7 +487,7 @@ def _evidence(graph: Graph, recipe: Recipe, groups: str, i: int) -> str:
 
 
 def _align(graph: Graph, inputs: Sequence[int], what: str, scope: Sequence[int]) -> str:
-    """Return (classes, rows, *inputs) with its axes in the places of a scope."""
+    """Return (classes, rows, *inputs) with its axes rearranged to a scope."""
     order = sorted(range(len(inputs)), key=lambda at: scope.index(inputs[at]))
     if order != list(range(len(inputs))):
         what = graph.add("Transpose", what, perm=[0, 1, *(2 + at for at in order)])

@@ -1,23 +1,23 @@
-"""What any program must do to score a row as the network does.
+"""How any program can score a row exactly as the network does.
 
-Every export reads this one description::
+All exports are based on this description::
 
-    inputs     one a feature of the structure: how a raw value becomes a code,
+    inputs     one per feature of the structure: how a raw value becomes a code,
                and a code a group of codes
-    families   one an input: its parents, log P(group | y, parents' groups), spelled
-               out, and log P(code | its group, y)
+    families   one per input: its parents, log P(group | y, parents' groups) as a
+               full table, and log P(code | its group, y)
     order      inputs, parents before children
-    steps      how unknown inputs are summed out, one a step
+    steps      how unknown inputs are summed out, one per step
 
-A number may have hundreds of codes, but tables know it as a parent, and under its
-parents, by a few groups of them. Where they tell all codes apart every code is a
-group of its own.
+A number may have hundreds of codes, but as a parent, and given its parents, tables
+only read it in a few groups of them. If tables distinguish all codes, every code is
+its own group.
 
-A row's log-joint is the class prior plus, for each family, one look-up by groups
-and, where there are groups, one by code. Of a row with unknown inputs every known
-input's look-up by code counts as ever. The families of inputs that are unknown, with
-nothing known below them, drop out: they sum to one. The rest, of groups alone, is
-summed out step by step.
+A row's log-joint is the class prior plus, for each family, one lookup by groups and,
+if there are groups, one by code. If a row has unknown inputs, the lookups by code of
+its known inputs are the same. The families of unknown inputs with nothing known below
+them sum to one and drop out. The others, which only involve groups, are summed out
+step by step.
 """
 
 from __future__ import annotations
@@ -48,57 +48,57 @@ Floats = NDArray[np.float64]
 Codes: TypeAlias = tuple[int, ...]
 
 _INSTANT = re.compile(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6}")
-MAX_CELLS = 1 << 22  # of all tables spelled out: about 80 MB of text
-MAX_WITH_UNKNOWN = 1 << 26  # of one table with places for unknown values: 512 MB
-SAFE_INTEGER = 1 << 53  # doubles hold every whole number up to here
+MAX_CELLS = 1 << 22  # of all expanded tables: about 80 MB of text
+MAX_WITH_UNKNOWN = 1 << 26  # of one table with entries for unknown values: 512 MB
+SAFE_INTEGER = 1 << 53  # doubles represent every integer up to here
 
 
 @dataclass(frozen=True)
 class Input:
-    """How one column's raw values become codes 0 .. arity-1; code `arity` means unknown."""
+    """How the raw values of one column become codes 0 .. arity-1; code `arity` means unknown."""
 
     name: str
-    kind: str  # 'number' (cut into intervals), or of categories 'integer', 'real', ..., 'null'
-    cuts: tuple[float, ...]  # of a number: its code is how many cuts are less than it
-    values: tuple[Any, ...]  # of a category: its code is its place here
-    unlisted: int  # the code of any other value; `arity` where that is unknown
-    missing: int  # the code of a missing value; `arity` where missing is unknown
+    kind: str  # 'number' (cut into intervals), or for categories 'integer', 'real', ..., 'null'
+    cuts: tuple[float, ...]  # of a number: its code is the number of cuts less than it
+    values: tuple[Any, ...]  # of a category: its code is its index here
+    unlisted: int  # the code of any other value; `arity` if that is unknown
+    missing: int  # the code of a missing value; `arity` if missing is unknown
     arity: int
-    labels: tuple[str, ...]  # what people call each code
-    # 'date', 'time' or 'duration' where the numbers are seconds, as in `NumericColumn`, or the
-    # categories texts of instants, as in `CategoricalColumn`; else ''.
+    labels: tuple[str, ...]  # display name of each code
+    # 'date', 'time' or 'duration' if the numbers are seconds, as in `NumericColumn`, or the
+    # categories are texts of instants, as in `CategoricalColumn`; otherwise ''.
     temporal: str
-    groups: Codes | None  # the group of each code; None where every code is a group of its own
-    reading: Reading | None  # how training read numbers or dates from text, where it did
+    groups: Codes | None  # the group of each code; None if every code is its own group
+    reading: Reading | None  # how training parsed numbers or dates stored as text
 
     @property
     def n_groups(self) -> int:
-        """Number of groups of codes; this number itself means unknown."""
+        """Number of groups of codes; the number itself means unknown."""
         return self.arity if self.groups is None else max(self.groups) + 1
 
     @property
     def past_doubles(self) -> bool:
-        """Whether a value is a whole number that no double holds."""
+        """Whether any value is an integer that a double can't represent."""
         return any(isinstance(v, int) and abs(v) > SAFE_INTEGER for v in self.values)
 
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """One input's table."""
+    """The table of one input."""
 
     parents: tuple[int, ...]  # inputs, in the order of the table's axes
     log_prob: Floats  # (*parents' groups, n_groups, n_classes)
     # (arity, n_classes): what each code of the input adds to the term of its group; None
-    # where every code is a group of its own.
+    # if every code is its own group.
     log_within: Floats | None
 
 
 @dataclass(frozen=True)
 class Step:
-    """Sum out one input's groups."""
+    """Sum out the groups of one input."""
 
     input: int
-    separator: tuple[int, ...]  # inputs that the sum is a function of, ascending
+    separator: tuple[int, ...]  # inputs that the sum depends on, ascending
     families: tuple[int, ...]  # families multiplied at this step
     messages: tuple[int, ...]  # earlier steps whose sums are multiplied at this step
     shape: tuple[int, ...]  # number of groups of the separator's inputs, then of the input
@@ -106,18 +106,18 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Recipe:
-    """All that an export needs to know of a network."""
+    """Everything that an export needs to know about a network."""
 
     target: str  # name of the class
-    classes: tuple[Any, ...]  # the labels: integers, reals, booleans or texts
+    classes: tuple[Any, ...]  # the labels: integers, floats, booleans or texts
     log_prior: Floats  # (n_classes,)
     inputs: tuple[Input, ...]  # aligned
     families: tuple[Family, ...]
     order: tuple[int, ...]  # inputs, parents before children
     steps: tuple[Step, ...]  # in order of execution
     normalized: bool  # whether every table sums to one over its input's values
-    ignored: tuple[str, ...]  # columns of the training table that the network does not use
-    history: tuple[Edit, ...]  # what was changed by hand
+    ignored: tuple[str, ...]  # columns of the training table that the network doesn't use
+    history: tuple[Edit, ...]  # manual changes
 
     @property
     def n_classes(self) -> int:
@@ -135,9 +135,9 @@ class Recipe:
         return any(family.parents for family in self.families)
 
     def table_with_unknown(self, at: int) -> Floats:
-        """Return an input's table with one place more on every axis, which means unknown.
+        """Return an input's table with an additional entry on every axis, which means unknown.
 
-        An unknown input adds 0; a known one below an unknown parent has no number: NaN.
+        An unknown input adds 0; a known one with an unknown parent has no value: NaN.
         """
         log_prob = self.families[at].log_prob
         sizes = log_prob.shape[:-1]
@@ -165,7 +165,7 @@ class Recipe:
         return total
 
     def check_probabilities(self, program: str, remedy: str) -> None:
-        """Refuse scores where a program cannot sum unknown values out of them."""
+        """Raise if tables are scores, from which a program can't sum out unknown values."""
         if self.sums and not self.normalized:
             raise ConfigurationError(
                 f"The tables of this network are scores, not probabilities, and {program} cannot "
@@ -173,7 +173,7 @@ class Recipe:
             )
 
     def check_width(self, max_cells: int, remedy: str) -> None:
-        """Refuse a network whose unknown inputs cannot be summed out within a bound."""
+        """Raise if the network's unknown inputs can't be summed out within a limit."""
         if not self.sums:
             return
         widest = max(self.steps, key=lambda step: prod(step.shape))
@@ -189,11 +189,11 @@ class Recipe:
 
 
 def make_recipe(network: Network) -> Recipe:
-    """Describe a network; an error names the table that is too large to be spelled out."""
+    """Describe a network; errors name the table that is too large to be expanded."""
     structure, codebook, views = network.structure, network.codebook, network.views
     _check_tables(structure.features, views)
-    # Features with one value for every row, whatever the row has, have a probability of one;
-    # only scores could still say something of them.
+    # Features with the same value for every row, whatever the row contains, have a probability
+    # of one; only scores could still depend on them.
     used = [
         feature
         for feature in structure.selected
@@ -227,12 +227,12 @@ def make_recipe(network: Network) -> Recipe:
 def plan_steps(
     inputs: Sequence[Input], families: Sequence[Family], order: Codes | None
 ) -> tuple[Step, ...]:
-    """Return how every input is summed out.
+    """Return the steps that sum out every input.
 
-    The same steps serve any set of unknown inputs: what is known is a value
-    that does not vary. On a structure without immoralities its `order`, parents
-    first, is given: children then go before their parents, which joins nothing
-    that was not joined. Else the order is that of least fill-in.
+    The same steps work for any set of unknown inputs: a known input is one that
+    doesn't vary. For a structure without immoralities, pass its `order`, parents
+    first: children are then eliminated before their parents, which adds no fill-in.
+    Otherwise the min-fill order is used.
     """
     members = [frozenset((*family.parents, at)) for at, family in enumerate(families)]
 
@@ -242,7 +242,7 @@ def plan_steps(
     if order is None:
         order = tuple(f for f, _ in eliminate(range(len(inputs)), members, size))[::-1]
     left = set(range(len(families)))
-    waiting: list[int] = []  # steps whose sums are not yet used
+    waiting: list[int] = []  # steps whose sums aren't used yet
     steps: list[Step] = []
     for feature in reversed(order):
         used = tuple(sorted(f for f in left if feature in members[f]))
@@ -272,9 +272,9 @@ _EXPECTED = {
 
 
 def expected_columns(network: Network, *, reads_text: bool) -> dict[str, list[str]]:
-    """Return the columns that a scorer reads, by what it takes them for.
+    """Return the columns that a scorer reads, by the type it expects.
 
-    `reads_text` says whether it reads numbers and dates from text as training did.
+    `reads_text` is whether it parses numbers and dates stored as text as training did.
     """
     structure, found = network.structure, dict[str, list[str]]()
     for name, feature in zip(structure.features, structure.selected, strict=True):
@@ -314,7 +314,7 @@ def _describe(codebook: Codebook, feature: int, groups: Groups | None = None) ->
     else:
         values, unlisted = tuple(column.values.to_pylist()), column.unlisted_code
         if kind == "text" and not temporal and all(map(_INSTANT.fullmatch, values)):
-            # A file of 0.1.0 does not say so.
+            # Files of version 0.1.0 don't contain it.
             temporal = "date" if all(" " in text for text in values) else "time"
     return Input(
         name=column.name,

@@ -1,18 +1,18 @@
-"""Networks as one SQL statement over the user's table.
+"""Networks as a single SQL statement over the user's table.
 
 The statement is a chain of common table expressions::
 
     raw      the columns, numbers as doubles
     coded    one code per feature; code `arity` is unknown
-    grouped  where tables know codes by groups: the group of each, and what the
-             code adds to its group
-    placed   where each feature's table has the number for the row
-    looked   each feature's log-odds of every class against the first, one look-up
-             a feature; NULL where a known feature has an unknown parent
+    grouped  if tables read codes in groups: the group of each code, and what
+             the code adds to its group
+    placed   the index of the row's entry in each feature's table
+    looked   each feature's log-odds of every class against the first, one lookup
+             per feature; NULL if a known feature has an unknown parent
     plain    their sums
-    ...      for rows with NULL alone: unknown features summed out, exactly
+    ...      only for rows with NULL: unknown features summed out, exactly
     scored   both kinds of rows, as log-odds
-    weighed  as weights, the largest of them one
+    weighed  as weights, the largest of which is one
 
 The last SELECT divides the weights by their sum.
 """
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 MAX_TERMS = 1 << 20  # of all sums over unknown features: about 20 MB of text
 _TRUE = "'true', 't', '1', '1.0'"
 _FALSE = "'false', 'f', '0', '0.0'"
-_ROW = "tanager_row"  # what the statement calls a row of the table
+_ROW = "tanager_row"  # alias of the table
 
 
 def to_sql(
@@ -59,24 +59,24 @@ def to_sql(
     ----------
     network : Network
     table : str or sequence of str
-        The table's name; a sequence gives its schema too.
+        The table's name; a sequence includes its schema.
     dialect : {'duckdb', 'sqlite', 'postgres', 'case'}
         ``'case'`` is standard SQL without lists, for other engines.
     keep : str or sequence of str, optional
-        Columns of the table to give back beside the probabilities, such as a
-        key. By default those that the network reads.
+        Columns of the table to return with the probabilities, such as a
+        key. By default, those that the network reads.
     contributions : bool, default=False
-        Add one column per feature and class but the first: what the feature adds
+        Add one column per feature and class except the first: what the feature adds
         to the log-odds of the class against the first. NULL in rows with a
         known feature whose parent is unknown.
     unknowns : bool, default=True
-        Whether rows with unknown values are scored, whichever these are. False
-        makes a shorter statement, which gives NULL for such rows.
+        Whether to support rows with any unknown values. False makes the statement
+        shorter, but returns NULL for such rows.
     costs : optional
         As for `Network.decide`: adds the column ``decision``, and ``cost_ACTION`` for each
         action, its expected cost.
     log_probability : bool, default=False
-        Add the column ``log_probability``: log P(row), low where a row is strange. NULL in rows
+        Add the column ``log_probability``: log P(row), low for unusual rows. NULL in rows
         with a known feature whose parent is unknown.
     """
     if log_probability:
@@ -115,7 +115,7 @@ def to_sql(
 
 
 def _listed(keep: Any, read: list[str]) -> list[str]:
-    """Return the columns to give back; one may be named alone."""
+    """Return the columns to return; a single one may be passed as a string."""
     if keep is None or isinstance(keep, str):
         return read if keep is None else [keep]
     if not isinstance(keep, Iterable) or not all(isinstance(name, str) for name in keep):
@@ -124,14 +124,14 @@ def _listed(keep: Any, read: list[str]) -> list[str]:
 
 
 def _check_case(dialect: str, read: set[str], features: Sequence[str]) -> None:
-    """Refuse columns that the engine takes for one.
+    """Raise if the engine can't distinguish some columns.
 
-    It reads the first of them, without a word, under both names. A feature that the statement
-    does not read may stand in the table too.
+    It silently reads the first of them under both names. The table may also contain features
+    that the statement doesn't read.
     """
     alike: dict[bytes, list[str]] = {}
     for name in [*features, *sorted(read.difference(features))]:
-        alike.setdefault(name.encode().lower(), []).append(name)  # bytes: A to Z alone
+        alike.setdefault(name.encode().lower(), []).append(name)  # bytes: only A to Z
     for names in alike.values():
         if len(names) > 1 and not read.isdisjoint(names):
             raise ConfigurationError(
@@ -142,7 +142,7 @@ def _check_case(dialect: str, read: set[str], features: Sequence[str]) -> None:
 
 
 def _check(recipe: Recipe) -> None:
-    """Refuse what one statement cannot sum out."""
+    """Raise if one statement can't sum out the unknowns."""
     remedy = "Export with unknowns=False: rows with unknown values then get NULL."
     recipe.check_probabilities("SQL", remedy)
     if recipe.sums and recipe.n_terms > MAX_TERMS:
@@ -155,7 +155,7 @@ def _check(recipe: Recipe) -> None:
 
 
 def _column(name: str) -> str:
-    """Return a column of the table; SQLite would take the bare name of one it lacks for a text."""
+    """Return a column of the table; SQLite treats an unknown bare name as a text."""
     return f"{_ROW}.{name_quoted(name)}"
 
 
@@ -191,7 +191,7 @@ class _QueryWriter:
         """Return the statement."""
         dialect, recipe, stages = self.dialect, self.recipe, self.stages
         each = [0, *self.classes] if self.log_probability else self.classes
-        known = "cga" if self.sums_out else ""  # what sums read, after the look-ups
+        known = "cga" if self.sums_out else ""  # what the sums read after the lookups
         kept = {f"k{at}": _column(name) for at, name in enumerate(self.kept)}
         values = {f"v{at}": self._raw(given) for at, given in enumerate(recipe.inputs)}
         stages.add("raw", kept | values or {"one": "1"}, source=f"{table} AS {_ROW}")
@@ -204,7 +204,7 @@ class _QueryWriter:
         terms = {f"f{at}_{c}": self._term(at, c) for at in self.inputs for c in each}
         stages.add("looked", terms, f"k{known}")
         sums = {}
-        for c in each:  # log-odds, and what the first class has, to which they are relative
+        for c in each:  # log-odds, and the value of the first class, to which they are relative
             prior = float(recipe.log_prior[c] - (recipe.log_prior[0] if c else 0.0))
             parts = [dialect.constant(prior), *(f"f{at}_{c}" for at in self.inputs)]
             sums[f"l{c}" if c else "base"] = balanced_sum(parts)
@@ -215,7 +215,7 @@ class _QueryWriter:
         return self._finish()
 
     def _finish(self) -> str:
-        """Write the stages from log-odds on."""
+        """Write the stages from the log-odds on."""
         dialect, stages, carried = (
             self.dialect,
             self.stages,
@@ -224,7 +224,7 @@ class _QueryWriter:
         top = dialect.top(["0.0", *(f"l{c}" for c in self.classes)])
         stages.add("topped", {"top": top}, carried)
         weights = {}
-        for c in range(self.recipe.n_classes):  # some engines refuse exp of a large negative number
+        for c in range(self.recipe.n_classes):  # some engines reject exp of a large negative number
             odds = f"{f'l{c}' if c else '0.0'} - top"
             weights[f"w{c}"] = f"EXP({dialect.greatest}({odds}, -700.0))"
         stages.add("weighed", weights, f"{carried}t")
@@ -234,7 +234,7 @@ class _QueryWriter:
             prices = [f"w{c} * {dialect.number(cost)}" for c, cost in enumerate(row)]
             expected[f"e{action}"] = f"({balanced_sum(prices)}) / ({total})"
         stages.add("priced", expected, f"{carried}tw")
-        # Where a row has no log-odds it has no probabilities.
+        # A row without log-odds has no probabilities.
         known = "CASE WHEN l1 IS NOT NULL THEN {} END" if self.classes else "{}"
         shown = [(f"k{at}", name) for at, name in enumerate(self.kept)]
         labels = [_printable(str(label)) for label in self.recipe.classes]
@@ -254,7 +254,7 @@ class _QueryWriter:
         return stages.select([what for what, _ in shown], names)
 
     def _cheapest(self, costs: Costs) -> str:
-        """Return the action of least expected cost, the first of those that cost the same."""
+        """Return the action of least expected cost, or the first in case of a tie."""
         names = [self.dialect.literal(_printable(name)) for name in costs.names]
         tie = self.dialect.number(costs.tolerance)
         cases = []
@@ -264,7 +264,7 @@ class _QueryWriter:
         return f"CASE {''.join(cases)}ELSE {names[-1]} END" if cases else names[-1]
 
     def _names(self, names: Sequence[str]) -> list[str]:
-        """Return the names of the result's columns, all different; kept ones as they are."""
+        """Return unique names for the columns of the result; kept ones are unchanged."""
         room, n = self.dialect.name_bytes - 8, len(self.kept)
         cut = [name.encode()[:room].decode(errors="ignore") for name in names[n:]]
         return [*self.kept, *distinct([*self.kept, *cut])[n:]]
@@ -280,7 +280,7 @@ class _QueryWriter:
             return dialect.seconds(column, given.temporal)
         if given.kind in ("text", "boolean"):
             return dialect.to_text.format(column)
-        # As doubles whole numbers past 2^53 would fall together.
+        # As doubles, integers past 2^53 would collide.
         plain = given.kind == "null" or given.past_doubles
         return column if plain else dialect.to_double.format(column)
 
@@ -305,7 +305,7 @@ class _QueryWriter:
         return f"CASE {' '.join(cases)} ELSE {given.unlisted} END"
 
     def _interval(self, value: str, cuts: Sequence[float], low: int = 0) -> str:
-        """Return how many cuts are less than a number, by halves."""
+        """Return the number of cuts less than a number, by bisection."""
         if not cuts:
             return str(low)
         middle = len(cuts) // 2
@@ -316,9 +316,9 @@ class _QueryWriter:
         )
 
     def _share(self, at: int, c: int) -> str:
-        """Return what a code adds to its group's log-odds: 0 if it is unknown.
+        """Return what a code adds to its group's log-odds: 0 if it's unknown.
 
-        Of the first class, to its log-probability; `_term` does the same.
+        For the first class, to its log-probability; the same applies to `_term`.
         """
         logs = self.recipe.families[at].log_within
         assert logs is not None  # the input has groups
@@ -326,7 +326,7 @@ class _QueryWriter:
         return self.dialect.look_up(odds.tolist(), f"c{at}")
 
     def _place(self, at: int) -> str:
-        """Return where a feature's table has the number for some groups; unknown is one more."""
+        """Return the index of some groups in a feature's table; unknown is an extra group."""
         family = self.recipe.families[at]
         place, *others = (group_column(self.recipe, i) for i in (*family.parents, at))
         for column, size in zip(others, family.log_prob.shape[1:-1], strict=True):
@@ -334,7 +334,7 @@ class _QueryWriter:
         return place
 
     def _term(self, at: int, c: int) -> str:
-        """Return a feature's log-odds: 0 if it is unknown, NULL if only a parent is."""
+        """Return a feature's log-odds: 0 if it's unknown, NULL if only a parent is."""
         family = self.recipe.families[at]
         table = self.recipe.table_with_unknown(at)
         odds = table[..., c] - (table[..., 0] if c else 0.0)
@@ -345,12 +345,12 @@ class _QueryWriter:
 
 
 def _group(column: str, groups: Sequence[int]) -> str:
-    """Return the group of a code, by runs; unknown is one more."""
+    """Return the group of a code, by runs; unknown is an extra group."""
     ends = [v for v in range(1, len(groups)) if groups[v] != groups[v - 1]]
     cases = [f"WHEN {column}<{end} THEN {groups[end - 1]}" for end in [*ends, len(groups)]]
     return f"CASE {' '.join(cases)} ELSE {max(groups) + 1} END"
 
 
 def _printable(text: str) -> str:
-    """Return a name without the character 0, which no statement can hold."""
+    """Return a name without NUL characters, which a statement can't contain."""
     return text.replace("\x00", "\ufffd")

@@ -1,21 +1,21 @@
 r"""Sums over unknown features in SQL, as relations.
 
-Rows that lack the same values are alike: `patterns` has each pattern of groups once, numbered by
-its rank. Every step s of the recipe sends one message, the logarithm of a sum over its input's
-groups v, as a function of its separator's groups u and of the class c:
+Rows with the same groups are handled once: `patterns` contains each distinct pattern of groups,
+numbered by rank. Every step s of the recipe sends one message, the logarithm of a sum over its
+input's groups v, as a function of its separator's groups u and of the class c:
 
 .. math:: x_c(u) = \log \sum_v \exp(p_c(u, v) + \sum_m x^m_c(u, v))
 
-One relation per input says which groups agree with what is known of it, one per step has its
+One relation per input contains the groups that agree with what is known of it, one per step its
 tables:
 
     e3(g, v)              v is g, or g means unknown
-    k3(w, u, s0, p0, p1)  the tables of step 3: w is a place in them, u that place in the message
-                          of the step itself, s0 in the first of those it reads
-    m3(u, x0, x1)         its message: for pattern r of places 0 .. n - 1, u begins at r n
+    k3(w, u, s0, p0, p1)  the tables of step 3: w is an index into them, u the index into the
+                          step's own message, s0 into the first of those it reads
+    m3(u, x0, x1)         its message: for pattern r and indices 0 .. n - 1, u starts at r n
 
-Messages of one separator are added up before they are read. Every join is of few relations and
-has one key, for which engines that know nothing else of a relation plan well.
+Messages with the same separator are added before they are read. Every join has few relations and
+one key, for which engines without statistics on a relation plan well.
 """
 
 from __future__ import annotations
@@ -31,17 +31,17 @@ from tanager.network.exports.sql_stages import Stages
 from tanager.numerics import Ints, log_sum_exp
 
 MOST_JOINED = 200  # relations of one UNION: SQLite allows 500
-LEAST = "-700.0"  # some engines refuse exp of a smaller number
+LEAST = "-700.0"  # some engines reject exp of a smaller number
 
 
 def group_column(recipe: Recipe, i: int) -> str:
-    """Return the column of an input's group: that of its code where each is a group of its own."""
+    """Return the column of an input's group, or of its code if each code is its own group."""
     return f"c{i}" if recipe.inputs[i].groups is None else f"g{i}"
 
 
 def add_sums(stages: Stages, recipe: Recipe, dialect: Dialect) -> None:
-    """Add the stages from ``plain`` to ``summed``, with l1, l2 and so on of rows that lack them."""
-    # An input without parents and children adds what it adds to any row.
+    """Add the stages from ``plain`` to ``summed``, with l1, l2 etc. of rows that lack them."""
+    # An input without parents and children adds the same to all rows.
     alone = [s.input for s in recipe.steps if not s.separator and not s.messages]
     steps = {at: step for at, step in enumerate(recipe.steps) if step.input not in alone}
     inputs = sorted(step.input for step in steps.values())
@@ -60,7 +60,7 @@ def add_sums(stages: Stages, recipe: Recipe, dialect: Dialect) -> None:
     odds = {}
     for c in range(1, recipe.n_classes):
         parts = [dialect.constant(float(recipe.log_prior[c] - recipe.log_prior[0]))]
-        # What codes add to their groups is in the terms of inputs that are alone already.
+        # For isolated inputs, what codes add to their groups is already in the terms.
         parts += [f"a{i}_{c}" for i in inputs if recipe.inputs[i].groups is not None]
         parts += [f"f{i}_{c}" for i in alone]
         parts.append(f"total.x{c} - total.x0")
@@ -78,7 +78,7 @@ def _add_step(stages: Stages, recipe: Recipe, dialect: Dialect, at: int, step: S
     for name, some in zip(read, sent.values(), strict=True):
         stages.relate(f"{name}_{at}", _added([f"m{m}" for m in some], recipe.n_classes))
     table, key = recipe.step_table(step), {i: f"e{i}.v" for i in members}
-    if not read:  # its sum over what is unknown is one more row of its tables
+    if not read:  # its sum over unknown values is an additional row of its tables
         table = np.append(table, log_sum_exp(table, axis=-2, keepdims=True), axis=-2)
         key[step.input] = f"p.{group_column(recipe, step.input)}"
     shape = table.shape[:-1]
@@ -116,7 +116,7 @@ def _add_step(stages: Stages, recipe: Recipe, dialect: Dialect, at: int, step: S
 
 
 def _added(messages: Sequence[str], n_classes: int) -> str:
-    """Return the sum of messages with the same places."""
+    """Return the sum of messages with the same indices."""
     while len(messages) > MOST_JOINED:
         parts = [messages[at : at + MOST_JOINED] for at in range(0, len(messages), MOST_JOINED)]
         messages = [f"({_joined(part)}) AS part" for part in parts]
@@ -129,7 +129,7 @@ def _joined(relations: Sequence[str]) -> str:
 
 
 def _place(groups: Mapping[int, Ints], inputs: Sequence[int], sizes: Sequence[int]) -> Ints:
-    """Return the places in a message of combinations of groups."""
+    """Return the indices of combinations of groups in a message."""
     out = np.zeros_like(next(iter(groups.values())))
     for i, size in zip(inputs, sizes, strict=False):
         out = out * size + groups[i]

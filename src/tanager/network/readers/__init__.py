@@ -1,4 +1,4 @@
-"""Networks as other programs write them: BIF, XMLBIF, XDSL and NET."""
+"""Read networks written by other programs: BIF, XMLBIF, XDSL and NET."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tanager.network.readers.xml import Element, read_elements, read_xdsl, read_
 
 __all__ = ["FORMATS", "open_network", "parse_network"]
 
-MAX_BYTES = 1 << 28  # of a file, unpacked
+MAX_BYTES = 1 << 28  # of a decompressed file
 
 
 def _decode(data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
-    except UnicodeDecodeError:  # what is no UTF-8 is Latin-1, which older programs write
+    except UnicodeDecodeError:  # anything else is Latin-1, which older programs write
         return data.decode("latin-1")
 
 
@@ -34,7 +34,7 @@ def _root(data: bytes, kind: str, name: str) -> Element:
     return root
 
 
-# File endings, and what reads the content.
+# File suffixes, and the reader of the content.
 FORMATS: dict[str, tuple[tuple[str, ...], Callable[[bytes], Draft]]] = {
     "bif": ((".bif",), lambda data: read_bif(_decode(data))),
     "xmlbif": (
@@ -49,9 +49,9 @@ FORMATS: dict[str, tuple[tuple[str, ...], Callable[[bytes], Draft]]] = {
 def open_network(
     path: str | os.PathLike[str], kind: str | None = None
 ) -> tuple[list[Variable], dict[str, Any]]:
-    """Return the nodes of a file, and what Tanager noted in it.
+    """Return the nodes of a file, and the notes that Tanager wrote to it.
 
-    The file's ending says the format, unless `kind` does; ``.gz`` after it that it is packed.
+    The file's suffix determines the format unless `kind` is passed; ``.gz`` is decompressed.
     """
     path = Path(path)
     packed = path.suffix.lower() == ".gz"
@@ -68,7 +68,7 @@ def open_network(
 
 
 def parse_network(data: bytes, kind: str) -> tuple[list[Variable], dict[str, Any]]:
-    """Return the nodes of a file's content, and what Tanager noted in it."""
+    """Return the nodes in a file's content, and the notes that Tanager wrote to it."""
     if len(data) > MAX_BYTES:
         raise ModelFileError(f"the file is larger than {MAX_BYTES:,} bytes.")
     draft = FORMATS[kind][1](data)

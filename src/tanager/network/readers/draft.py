@@ -1,4 +1,4 @@
-"""What the readers of all formats fill: nodes and tables, checked as they come."""
+"""The nodes and tables that the readers of all formats fill in, checked as they are added."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from tanager.structure import Structure
 Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 24  # of one table: 128 MiB
-TOLERANCE = 1e-3  # how far a rounded distribution's sum may be from one
+TOLERANCE = 1e-3  # largest deviation of a rounded distribution's sum from one
 
 
 class Position(NamedTuple):
-    """Where something stands in a file, both from 1."""
+    """A position in a file, counted from 1."""
 
     line: int
     column: int
 
 
 class Word(NamedTuple):
-    """A piece of text and where it stands."""
+    """A piece of text and its position."""
 
     text: str
     place: Position
 
 
 def fail(place: Position, why: str, hint: str = "") -> NoReturn:
-    """Refuse the file at a place."""
+    """Reject the file at a position."""
     end = f" {hint}" if hint else ""
     raise ModelFileError(f"line {place.line}, column {place.column}: {why}.{end}")
 
@@ -52,8 +52,8 @@ class _Table(NamedTuple):
 class Draft:
     """A network under construction.
 
-    Nodes may be declared after the tables that name them, so a reader declares all nodes
-    first and adds the tables then. `notes` holds what Tanager itself wrote besides.
+    Tables may refer to nodes that are declared later, so a reader declares all nodes
+    first and then adds the tables. `notes` contains additional data written by Tanager.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Draft:
         self._nodes[name.text] = _Node(list(states), name.place)
 
     def shape(self, child: Word, parents: Sequence[Word]) -> tuple[int, ...]:
-        """Return the shape of a table, parents first; refuse unknown, repeated and huge ones."""
+        """Return the shape of a table, parents first; raise if one is unknown, repeated or huge."""
         members = [*parents, child]
         for member in members:
             if member.text not in self._nodes:
@@ -93,14 +93,14 @@ class Draft:
         return shape
 
     def state(self, node: str, state: Word) -> int:
-        """Return the position of a node's state."""
+        """Return the index of a node's state."""
         known = [word.text for word in self._nodes[node].states]
         if state.text not in known:
             fail(state.place, f"{node!r} has no state {state.text!r}; its states: {listed(known)}")
         return known.index(state.text)
 
     def add_table(self, child: Word, parents: Sequence[Word], values: Floats) -> None:
-        """Give a node its table, (*parent states, states), as `shape` returns it."""
+        """Set the table of a node, (*parent states, states), as `shape` returns it."""
         names = [parent.text for parent in parents]
         if not (np.isfinite(values).all() and (values >= 0).all()):
             fail(child.place, f"the table of {child.text!r} has a number that is no probability")
@@ -116,12 +116,12 @@ class Draft:
         self._tables[child.text] = _Table(names, values / totals)
 
     def add_numbers(self, child: Word, parents: Sequence[Word], words: Sequence[Word]) -> None:
-        """Give a node its table, as words in the order of its axes."""
+        """Set the table of a node from words in the order of its axes."""
         shape = self.shape(child, parents)
         self.add_table(child, parents, self.numbers(child, words, prod(shape)).reshape(shape))
 
     def numbers(self, child: Word, words: Sequence[Word], n_wanted: int) -> Floats:
-        """Return so many numbers from words."""
+        """Convert `n_wanted` words to numbers."""
         if len(words) != n_wanted:
             found = f"{len(words):,} numbers where {n_wanted:,} are expected"
             place = words[-1].place if words else child.place
@@ -135,7 +135,7 @@ class Draft:
         return values
 
     def finish(self) -> list[Variable]:
-        """Return the nodes with their tables; every node has one, and there is no cycle."""
+        """Return the nodes with their tables; raise if one has no table, or if there is a cycle."""
         names = list(self._nodes)
         if not names:
             raise ModelFileError("the file declares no nodes.")
@@ -144,7 +144,7 @@ class Draft:
                 fail(node.place, f"the node {name!r} has no table")
         index = {name: at for at, name in enumerate(names)}
         parents = [tuple(index[p] for p in self._tables[name].parents) for name in names]
-        Structure.from_parents(names, parents)  # refuses a cycle, and names it
+        Structure.from_parents(names, parents)  # raises if there is a cycle, and names it
         states = [tuple(word.text for word in node.states) for node in self._nodes.values()]
         tables = [self._tables[name].values for name in names]
         return list(map(Variable, names, states, parents, tables))

@@ -1,4 +1,4 @@
-"""The formats that are texts: BIF and Hugin's NET, read token by token."""
+"""Text formats, BIF and Hugin's NET, parsed token by token."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class Token(NamedTuple):
     is_word: bool
 
     def refuse(self, wanted: str) -> None:
-        """Refuse the file: something else is expected here."""
+        """Reject the file because something else is expected here."""
         found = repr(self.text[:40]) if self.text else "the end of the file"
         fail(self.place, f"{wanted} is expected here, not {found}")
 
 
 class Tokens:
-    r"""A reader over a text: `signs` stand alone, what matches `comments` is passed over.
+    r"""A tokeniser: each of `signs` is a token, text that matches `comments` is skipped.
 
     >>> tokens = Tokens('node "a b" { }', "{}", "%[^\n]*")
     >>> [tokens.next().text for _ in range(4)]
@@ -44,11 +44,11 @@ class Tokens:
         self._ahead: Token | None = None
 
     def _tokens(self, text: str) -> Iterator[Token]:
-        line, before = 1, -1  # the line of `counted`, and where the one before it ends
+        line, before = 1, -1  # the line of `counted`, and the end of the previous line
         at = counted = 0
         while True:
             found = self._pattern.match(text, at)
-            assert found is not None  # all of the pattern is optional
+            assert found is not None  # the pattern is entirely optional
             kind = found.lastgroup or "end"
             start = found.end() if kind == "end" else found.start(kind) - (kind == "quoted")
             if n_lines := text.count("\n", counted, start):
@@ -63,7 +63,7 @@ class Tokens:
             at, counted = found.end(), start
 
     def peek(self) -> Token:
-        """Return the next token, and stay before it."""
+        """Return the next token without consuming it."""
         if self._ahead is None:
             self._ahead = next(self._scan)
         return self._ahead
@@ -74,25 +74,25 @@ class Tokens:
         return token
 
     def expect(self, sign: str) -> Token:
-        """Return the next token, which must be a given sign or keyword."""
+        """Return the next token, which must be the given sign or keyword."""
         token = self.next()
         if token.text != sign:
             token.refuse(repr(sign))
         return token
 
     def accept(self, sign: str) -> bool:
-        """Pass over the next token if it is a given sign or keyword."""
+        """Skip the next token if it's the given sign or keyword."""
         return self.peek().text == sign and bool(self.next())
 
     def word(self, what: str) -> Word:
-        """Return the next token, which must be a word; `what` it is."""
+        """Return the next token, which must be a word; `what` describes it in errors."""
         token = self.next()
         if not token.is_word:
             token.refuse(what)
         return Word(token.text, token.place)
 
     def words_until(self, end: str, between: str = "") -> list[Word]:
-        """Return the words up to a sign, which is read too; `between` them may be other signs."""
+        """Return the words up to and including a sign; signs in `between` are skipped."""
         found = []
         while (token := self.next()).is_word or token.text != end:
             if token.is_word:
@@ -102,7 +102,7 @@ class Tokens:
         return found
 
     def skip_until(self, end: str, without: str = "") -> None:
-        """Pass over everything up to a sign, which is read too; `without` a sign in between."""
+        """Skip everything up to and including a sign; raise if the sign `without` comes before."""
         while not self.accept(end):
             token = self.next()
             if token.text in ("", without):
@@ -110,7 +110,7 @@ class Tokens:
 
 
 def read_bif(text: str) -> Draft:
-    """Read a network; the tables are read once all variables are known."""
+    """Read a network; tables are parsed once all variables are known."""
     tokens, draft = Tokens(text, "{}()[],;|", r"//[^\n]*|/\*.*?\*/"), Draft()
     tables = []
     while (token := tokens.next()).text:
@@ -168,7 +168,7 @@ def _read_members(tokens: Tokens, between: str, what: str) -> list[Word]:
 
 
 def _read_table(tokens: Tokens) -> tuple[list[Word], list[_Row]]:
-    """Return the members, and the rows as they stand."""
+    """Return the members, and the rows as written."""
     members = _read_members(tokens, "|,", "a variable's name")
     tokens.expect("{")
     rows = []
@@ -191,7 +191,7 @@ def _add_table(draft: Draft, members: list[Word], rows: list[_Row]) -> None:
     default = None
     for start, states, numbers in rows:
         if start.text == "table":
-            # The child's state is the slowest here, unlike in all other formats.
+            # The child's state varies slowest here, unlike in all other formats.
             flat = draft.numbers(child, numbers, prod(shape))
             values = np.moveaxis(flat.reshape(shape[-1], *shape[:-1]), 0, -1)
             continue
@@ -222,17 +222,17 @@ _KINDS = ("discrete", "labelled", *_FOREIGN)
 
 
 def read_net(text: str) -> Draft:
-    """Read a network; the tables are read once all nodes are known."""
+    """Read a network; tables are parsed once all nodes are known."""
     tokens, draft = Tokens(text, "{}()|=;", r"%[^\n]*"), Draft()
     potentials, inside = [], 0
     while (token := tokens.next()).text:
-        if token.text == "class":  # wraps a whole network in newer files
+        if token.text == "class":  # encloses an entire network in newer files
             tokens.word("the class's name")
             tokens.expect("{")
             inside += 1
         elif token.text == "}" and inside:
             inside -= 1
-        elif inside and tokens.accept("="):  # what other programs keep of the class
+        elif inside and tokens.accept("="):  # attributes of the class written by other programs
             tokens.words_until(";", between="()")
         elif token.text == "net":
             _read_block(tokens)
@@ -248,7 +248,7 @@ def read_net(text: str) -> Draft:
 
 
 def _read_node(tokens: Tokens, token: Token, draft: Draft) -> None:
-    """Declare a node; nodes without states of their own are refused by name."""
+    """Declare a node; raise if it isn't discrete."""
     kind = token.text
     while kind != "node" and tokens.peek().text in ("node", *_KINDS):
         kind = tokens.next().text if kind not in _FOREIGN else kind
@@ -272,7 +272,7 @@ def _read_potential(tokens: Tokens) -> tuple[list[Word], list[Word]]:
 
 
 def _read_block(tokens: Tokens) -> dict[str, list[Word]]:
-    """Return the words of every entry of a block, by its key."""
+    """Return the words of each entry of a block, by key."""
     tokens.expect("{")
     entries: dict[str, list[Word]] = {}
     while not tokens.accept("}"):

@@ -1,4 +1,4 @@
-"""The formats that are XML, XMLBIF 0.3 and GeNIe's XDSL: a file cannot expand or fetch anything."""
+"""XML formats, XMLBIF 0.3 and GeNIe's XDSL, parsed without expanding or fetching entities."""
 
 from __future__ import annotations
 
@@ -26,34 +26,34 @@ class Element:
     attributes: dict[str, str]
     place: Position
     children: list[Element] = field(default_factory=list)
-    parts: list[Word] = field(default_factory=list)  # of the text, as the parser gives it
+    parts: list[Word] = field(default_factory=list)  # pieces of the text, as returned by the parser
 
     def all(self, name: str) -> Iterator[Element]:
-        """Iterate over the children of a name."""
+        """Iterate over the children with a given name."""
         return (child for child in self.children if child.name == name)
 
     def text(self) -> Word:
-        """Return the text, stripped, with the place where it begins."""
+        """Return the text, stripped, with its position."""
         whole = "".join(part.text for part in self.parts).strip()
         place = next((part.place for part in self.parts if part.text.strip()), self.place)
         return Word(whole, place)
 
     def one(self, name: str) -> Element:
-        """Return the only child of a name."""
+        """Return the only child with a given name."""
         found = list(self.all(name))
         if len(found) != 1:
             fail(self.place, f"<{self.name}> has {len(found)} <{name}>, where one is expected")
         return found[0]
 
     def attribute(self, name: str) -> Word:
-        """Return an attribute that must be there."""
+        """Return a required attribute."""
         if name not in self.attributes:
             fail(self.place, f"<{self.name}> lacks the attribute {name!r}")
         return Word(self.attributes[name], self.place)
 
     def words(self) -> list[Word]:
         """Return the words of the text."""
-        # A word may stand across two parts; its place is that of the first.
+        # A word may extend over two pieces; its position is that of the first.
         found: list[Word] = []
         joins = False
         for part in self.parts:
@@ -67,7 +67,7 @@ class Element:
 
 
 def read_elements(data: bytes) -> Element:
-    """Return the root of an XML file; entities of its own are refused."""
+    """Return the root of an XML file; raise if it declares entities."""
     parser: Any = expat.ParserCreate()
     parser.buffer_text = True
     parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
@@ -111,7 +111,7 @@ def read_xdsl(root: Element) -> Draft:
     """Read a network from the element ``<smile>``."""
     draft, nodes = Draft(), []
     for node in root.one("nodes").children:
-        if node.name == "submodel":  # a frame around nodes in the drawing
+        if node.name == "submodel":  # a visual group of nodes
             continue
         name = node.attribute("id")
         if node.name not in ("cpt", "deterministic"):
@@ -122,7 +122,7 @@ def read_xdsl(root: Element) -> Draft:
             )
         draft.add_node(name, [state.attribute("id") for state in node.all("state")])
         nodes.append(node)
-    # In what aGrUM writes the first parent varies fastest.
+    # In files written by aGrUM, the first parent varies fastest.
     genie = [g for extensions in root.all("extensions") for g in extensions.all("genie")]
     reverse = any(element.attributes.get("app", "").startswith("aGrUM") for element in genie)
     for node in nodes:
