@@ -116,7 +116,7 @@ class RunningJoint:
         self.restart()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Drop the counts: another process counts its own rows."""
+        """Drop the counts: another process counts the rows itself."""
         return {**self.__dict__, "_pair_counts": None, "_packs": {}, "_packed_bytes": 0}
 
     def _choose_grid(self) -> tuple[float, Grid]:
@@ -302,7 +302,7 @@ class RunningJoint:
         return table
 
     def _uniform(self, child: int) -> Units:
-        """Return the table of a feature that is always unknown."""
+        """Return the uniform table of a feature."""
         arity = int(self.domain.arities[child])
         table = np.zeros((self.n_folds, 1, arity + 1, self.domain.n_classes), np.int32)
         table[:, :, :arity] = 2 * int(np.rint(-self._half * np.log(max(arity, 1))))

@@ -53,8 +53,8 @@ class KTree(StructureLearner):
         Maximum number of parents. "auto": 2, and 3 from 1,000 rows on if the full table
         has room for fine groups (with parameters that group values); more if constraints
         require more, including those that connect required parents. For ``"layered"``,
-        which uses only as many as pay off, "auto" appends up to 5 from the same cliques, for
-        P(x) where steep scores need them.
+        which uses only as many as pay off, "auto" appends more from the same cliques, up to 5
+        in total, for P(x) where steep scores need them.
 
     Notes
     -----
@@ -128,7 +128,7 @@ class KTree(StructureLearner):
 class Room(NamedTuple):
     """The maximum size of a tree's tables; both fields are logarithms."""
 
-    sizes: Floats  # (n_features,): the most groups each feature may get
+    sizes: Floats  # (n_features,): maximum number of groups of each feature
     limit: float  # for a table with more than two parents
 
     @classmethod
@@ -141,7 +141,7 @@ class Room(NamedTuple):
         return cls(np.log(finest_sizes(domain)), float(np.log(limit)))
 
     def take(self, features: Ints) -> Room:
-        """Return the room of some features."""
+        """Return the room for some features."""
         return self._replace(sizes=self.sizes[features])
 
     def holds(self, feature: int, parents: Sequence[int]) -> bool:

@@ -56,7 +56,7 @@ class FitPlan:
         structure learner are of these groups. None if parents are used value
         by value.
     numbers : tuple of (ndarray or None), or empty
-        What each feature's ordered codes stand for, up to a factor; None where they're no numbers.
+        The numbers behind each feature's ordered codes, up to a factor; None if it isn't numeric.
     intervals : bool
         Whether learners from counts also estimate the uncertainty of their tables.
     """
