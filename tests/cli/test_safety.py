@@ -53,7 +53,7 @@ COMPARE = ("compare", "{d}/iris.csv", "-t", "label", "--with", "naive/laplace", 
         ((*COMPARE, "-o", "{d}/other.csv"), "other.csv", "already exists. Pass --force"),
         ((*COMPARE, "--html", "{d}/notes.txt"), "notes.txt", "--html"),
         ((*COMPARE, "--run", "{d}/iris.csv"), "iris.csv", "is the input"),
-        ((*COMPARE, "--force", "--run", "{d}/notes.txt"), "notes.txt", "is no run file"),
+        ((*COMPARE, "--force", "--run", "{d}/notes.txt"), "notes.txt", "isn't a run file"),
         (
             ("draw", "{d}/m.tanager", "-o", "{d}/mine.svg"),
             "mine.svg",

@@ -1,7 +1,7 @@
-"""The program: its commands, and how it ends.
+"""The command-line program: its commands and exit codes.
 
-Exit codes: 0 done, 2 wrong usage, 1 failed, 130 interrupted; 3 where `drift` found some. A failure
-is told in one line with a hint; ``--debug`` shows the traceback.
+Exit codes: 0 success, 1 failure, 2 usage error, 3 if `drift` found any, 130 interrupted. A failure
+is reported in one line with a hint; ``--debug`` shows the traceback.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tanager.plugins import describe_plugin, load_plugin, plugin_names
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
-# The module of each command, and the first line of its help: the program's own help loads none.
+# Each command's module and the first line of its help, so that ``tanager --help`` imports none.
 COMMANDS = {
     "audit": ("fit", "Inspect a table's columns, and show how a fit reads each of them."),
     "fit": ("fit", "Learn a classifier from a table and write it to a model file."),
@@ -51,7 +51,7 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
 class Program(typer.core.TyperGroup):
-    """The built-in commands, and those that installed packages add; each loaded when it is run."""
+    """The built-in commands and those that installed packages add, loaded lazily."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """Return the names of all commands, built-in ones first."""
@@ -71,7 +71,7 @@ class Program(typer.core.TyperGroup):
         return typer.main.get_command(alone)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help in plain text: the boxes around that of commands take longer to load."""
+        """Write the help in plain text: the boxes in the commands' own help are slow to import."""
         self.format_usage(ctx, formatter)
         self.format_help_text(ctx, formatter)
         options = [option.get_help_record(ctx) for option in self.get_params(ctx)]
@@ -145,13 +145,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 @contextmanager
 def _notes() -> Iterator[None]:
-    """Say what the library logs as warnings of it are said."""
+    """Print the library's log messages the same way as its warnings."""
     handler = logging.Handler(logging.WARNING)
 
     def emit(record: logging.LogRecord) -> None:
         text = record.getMessage()
         if record.name == "tanager.progress" and record.args:
-            # That work takes long, without how Python would show it.
+            # The notice that work is slow, without Python's own formatting of a warning.
             text = f"{next(iter(record.args))}."
         _say(f"note: {text}")
 
@@ -165,7 +165,7 @@ def _notes() -> Iterator[None]:
 
 
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
-    """Say a warning of Tanager's in one line; others as Python does."""
+    """Print Tanager's own warnings in one line, and others as Python does."""
     if category.__module__.partition(".")[0] == "tanager":
         findings = getattr(message, "findings", ())
         if findings:
@@ -179,21 +179,21 @@ def _show_warning(message: Warning | str, category: type[Warning], *place: Any) 
 
 
 def _stop(*_: Any) -> None:
-    """Let a termination clean up as Ctrl-C does."""
+    """Clean up on termination as on Ctrl-C."""
     raise KeyboardInterrupt
 
 
 def _tell(error: BaseException) -> int:
-    """Say in one line what went wrong; returns the exit code."""
+    """Print what went wrong in one line, and return the exit code."""
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         _say("interrupted; no partial files were left behind.")
         return INTERRUPTED
     if isinstance(error, BrokenPipeError) or isinstance(error.__context__, BrokenPipeError):
-        # The reader of our output went away, as `head` does; the parser makes an exit of 1
-        # of it. Python would complain once more when it closes standard output.
+        # The reader of our output closed the pipe, as `head` does, which the parser turns into
+        # exit code 1. Python would complain again when it closes standard output.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
-    if hasattr(error, "format_message"):  # wrong usage, told by the parser
+    if hasattr(error, "format_message"):  # a usage error from the parser
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message())
             return USAGE
@@ -224,7 +224,7 @@ def _tell(error: BaseException) -> int:
 
 
 def _hint(error: BaseException) -> str:
-    """Say where a command or an option is that isn't here."""
+    """Return a hint where a missing command or option can be found."""
     if "No such command 'reproduce'" in str(error):
         return " It is part of the package tanager-papers: run pip install ./papers in a checkout."
     option = getattr(error, "option_name", None)

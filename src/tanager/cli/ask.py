@@ -1,4 +1,4 @@
-"""``tanager ask``, ``sample`` and ``explain``: questions, rows drawn, and reasons."""
+"""``tanager ask``, ``sample`` and ``explain``: queries, samples and explanations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tanager.network.evidence import class_name
 from tanager.network.explanation import SPOKEN_FOR, Explanation, explain_row
 from tanager.sources import Source
 
-SHOWN = 40  # combinations that are printed
+SHOWN = 40  # combinations to print
 BAR_WIDTH = 24
 
 Targets = Annotated[
@@ -151,7 +151,7 @@ def sample(
 
 
 def read_given(network: Network, given: list[str]) -> dict[str, Any]:
-    """Return the evidence that options spell: see `Given`."""
+    """Parse the evidence given as options: see `Given`."""
     columns = {column.name: column for column in network.codebook.columns}
     columns[class_name(network)] = network.codebook.target
     evidence: dict[str, Any] = {}
@@ -171,7 +171,7 @@ def read_given(network: Network, given: list[str]) -> dict[str, Any]:
 
 
 def _read_value(column: Column, value: str, given: str) -> Any:
-    """Return one value, one of several, or an interval."""
+    """Parse one value, a set of values or an interval."""
     if value in ("", "missing"):
         return None
     if isinstance(column, NumericColumn):
@@ -193,7 +193,7 @@ def _read_value(column: Column, value: str, given: str) -> Any:
 
 
 def _number(column: Any, text: str, given: str) -> Any:
-    """Return a number, date, time of day or duration that is written as people do."""
+    """Parse a number, date, time of day or duration."""
     readers: dict[str, Any] = {
         "": float,
         "date": datetime.datetime.fromisoformat,
@@ -293,7 +293,7 @@ def explain(
 
 
 def _print_changes(found: list[Change], most: int, *, as_json: bool) -> None:
-    """Print the ways to another decision, each with how usual the changed row is."""
+    """Print the changes that lead to another decision, each with the changed row's probability."""
     if as_json:
         print_json([asdict(change) for change in found])
         return

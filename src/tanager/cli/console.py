@@ -1,4 +1,4 @@
-"""Where commands print, and when they show progress."""
+"""Output of commands to the terminal: tables, JSON and progress."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return where a command prints; wide where that is a file or another program.
+    """Return a console for standard output, wide if that is a file or a pipe.
 
     Names and labels come from tables and model files of unknown origin, so
-    nothing in them may steer the terminal.
+    their control characters are never sent to the terminal.
     """
     from rich.console import Console
     from rich.text import Text
@@ -30,7 +30,7 @@ def console(*, stderr: bool = False) -> Console:
             return super().render_str(visible(text), **options)
 
         def on_broken_pipe(self) -> None:
-            # Rich would exit with 1; that a reader such as `head` has enough is no failure.
+            # Rich would exit with 1, but a closed pipe, as with `head`, isn't a failure.
             raise BrokenPipeError
 
     stream = sys.stderr if stderr else sys.stdout
@@ -38,7 +38,7 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def plain_table(*columns: str, left: Collection[int] = (0,), title: str = "") -> Table:
-    """Return an empty table without lines; columns are aligned right but those at `left`."""
+    """Return an empty table without lines; all columns but those at `left` are right-aligned."""
     from rich.table import Table
 
     table = Table(
@@ -54,7 +54,7 @@ def plain_table(*columns: str, left: Collection[int] = (0,), title: str = "") ->
 
 
 def plain(text: str) -> str:
-    """Return a text on one line whose brackets are no marks of style."""
+    """Return a text on one line, its brackets escaped so that Rich prints them."""
     from rich.markup import escape
 
     return escape(" ".join(text.splitlines()))
@@ -63,13 +63,13 @@ def plain(text: str) -> str:
 def print_json(content: Any) -> None:
     """Print JSON for scripts."""
     text = json.dumps(content, ensure_ascii=False, indent=1)
-    # JSON escapes the first 32 characters itself; the other ones that steer here.
+    # JSON escapes the first 32 characters itself; the other control characters are escaped here.
     print(STEERING.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
 
 
 @contextmanager
 def watching() -> Iterator[Progress]:
-    """Give progress bars where a person watches, silence otherwise."""
+    """Show progress bars in an interactive terminal, and nothing otherwise."""
     if not sys.stderr.isatty():
         yield Progress()
         return
@@ -78,7 +78,7 @@ def watching() -> Iterator[Progress]:
 
 
 def human_size(n_bytes: float) -> str:
-    """Return a size to read, in powers of ten."""
+    """Return a human-readable size, in powers of ten."""
     for unit in ("B", "kB", "MB"):
         if n_bytes < 1000:
             return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"

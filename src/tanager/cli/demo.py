@@ -1,4 +1,4 @@
-"""``tanager demo``: a first look on a real table."""
+"""``tanager demo``: a first look at a real dataset."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tanager.cli.console import console, plain_table
 from tanager.evaluation.metrics import log_loss, rmse_true_class, zero_one_loss
 from tanager.network.explanation import explain_row
 
-# Columns of the gamma telescope's table, as its authors name them.
+# Columns of the gamma telescope's table, as its authors named them.
 MAGIC = (
     *("length", "width", "size", "conc", "conc1"),
     *("asym", "m3_long", "m3_trans", "alpha", "dist"),
@@ -26,7 +26,7 @@ SEED = 7
 
 
 class Example(NamedTuple):
-    """A table with its target, and what it is about."""
+    """A table with its title and labels."""
 
     title: str
     table: pa.Table
@@ -36,9 +36,9 @@ class Example(NamedTuple):
 def demo() -> None:
     """Train on an example dataset and show the result.
 
-    Uses the KEEL table of the MAGIC gamma telescope if the environment variable
-    TANAGER_KEEL names a folder that has it, else a table that comes with
-    scikit-learn.
+    Uses KEEL's table of the MAGIC gamma telescope if the environment variable
+    TANAGER_KEEL names a folder that contains it, and otherwise scikit-learn's
+    breast cancer dataset.
     """
     example = load_example()
     rng = np.random.default_rng(SEED)
@@ -73,7 +73,7 @@ def _print_scores(
     test: NDArray[np.int64],
     seconds: float,
 ) -> None:
-    """Print the held-out losses beside scikit-learn's naive Bayes on the same bins."""
+    """Print the held-out losses next to those of scikit-learn's naive Bayes on the same bins."""
     from sklearn.naive_bayes import CategoricalNB
 
     codebook = estimator.network_.codebook
@@ -100,7 +100,7 @@ def _print_scores(
 
 
 def load_example() -> Example:
-    """Return the MAGIC telescope's table where KEEL's tables are, else breast cancer."""
+    """Return the MAGIC telescope's table if KEEL's tables are available, else breast cancer."""
     folder = os.environ.get("TANAGER_KEEL")
     found = next(Path(folder).rglob("raw/magic.dat"), None) if folder else None
     if found is not None:

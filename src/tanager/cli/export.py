@@ -1,4 +1,4 @@
-"""``tanager export`` and ``tanager import``: models for other programs, and from them."""
+"""``tanager export`` and ``tanager import``: models to and from other programs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from tanager.plugins import load_plugin, plugin_names
 
 
 class _Format(NamedTuple):
-    """A format: the method of the network that writes it, file endings that mean it, options."""
+    """An export format: the network's method that writes it, its file extensions and options."""
 
     method: str
     endings: tuple[str, ...]
     options: tuple[str, ...] = ()
-    write: Callable[[Network], str | bytes] | None = None  # what an installed package adds
+    write: Callable[[Network], str | bytes] | None = None  # of an installed package
 
 
 _FORMATS = {
@@ -56,7 +56,7 @@ _SCORERS = ("sql", "onnx", "json", "javascript", "module", "c")  # which read a 
 
 @dataclass(frozen=True)
 class ExportOptions:
-    """Options of some formats.
+    """Options specific to some formats.
 
     Options:
         dialect: SQL: duckdb (default), sqlite, postgres, case.
@@ -85,7 +85,7 @@ class ExportOptions:
     name: str | None = None
 
     def given(self) -> dict[str, Any]:
-        """Return the options that were given, as the network's methods have them."""
+        """Return the options that were given, named as the network's methods name them."""
         given = asdict(self).items()
         found = {name: value for name, value in given if value is not None and value is not False}
         if found.pop("complete_rows", False):
@@ -104,8 +104,8 @@ def export(
 ) -> None:
     """Export a model to SQL, ONNX, JSON, JavaScript, C, BIF or Graphviz.
 
-    Rows get the probabilities that predict gives, unknown values included. Prints the type that
-    the exported code expects of each column.
+    The exported code returns the same probabilities as predict, also for unknown values. Prints
+    the type that it expects for each column.
 
     Options:
         output (-o): The output file. Its extension determines the format: .sql, .onnx, .json, .js,
@@ -136,7 +136,7 @@ def export(
 
 
 def _format(kind: str) -> _Format:
-    """Return a format by its name: ours, or one that an installed package adds."""
+    """Return a format by its name, built-in or added by an installed package."""
     if kind in _FORMATS:
         return _FORMATS[kind]
     write = load_plugin("tanager.exports", kind)

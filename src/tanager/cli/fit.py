@@ -1,4 +1,4 @@
-"""``tanager audit`` and ``tanager fit``: from a table, looked at first, to a model file."""
+"""``tanager audit`` and ``tanager fit``: inspect a table, and learn a model file from it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tanager.errors import ConfigurationError, EngineError, listed
 from tanager.parameters.registry import resolve_pair
 from tanager.structure import Constraints
 
-CONNECT_SECONDS = 30  # to a scheduler
+CONNECT_SECONDS = 30  # timeout for connecting to a scheduler
 
 
 def audit(
@@ -48,8 +48,8 @@ def audit(
 ) -> None:
     """Inspect a table's columns, and show how a fit reads each of them.
 
-    Finds types, missing values, ids, and dates and numbers stored as text, which a fit reads as
-    such or leaves out. Reads up to 100,000 rows of files.
+    Finds types, missing values, ids, and dates and numbers stored as text, which a fit converts
+    or leaves out. Reads up to 100,000 rows of files.
 
     Options:
         target (-t): The column to predict; it isn't audited.
@@ -96,7 +96,7 @@ def audit(
 
 
 def _most_frequent(sheet: ColumnSheet) -> str:
-    """Return a column's most frequent value with its share; a long number with six digits."""
+    """Return a column's most frequent value with its share; numbers to six digits."""
     share = "<1%" if sheet.top_share < 0.005 else f"{sheet.top_share:.0%}"
     value = f"{float(sheet.top):.6g}" if sheet.type in ("double", "float") else sheet.top
     return f"{value} ({share})"
@@ -182,7 +182,7 @@ def fit(
     )
     if {target, weight} & {*(reading.drop or ())}:
         raise ConfigurationError("--drop can't name the target or the weight column.")
-    plain_parameters(estimator)  # what no model file holds is refused before the fit
+    plain_parameters(estimator)  # reject unsaveable parameters before the fit
     needed = [target] if drop_missing_target else []
     table = reading.open(data, needed)
     with cluster as estimator.engine:
@@ -193,7 +193,7 @@ def fit(
 
 
 def _read_shares(given: Sequence[str]) -> dict[str, float]:
-    """Return probabilities of classes from texts such as ``sick=0.02``."""
+    """Parse class probabilities such as ``sick=0.02``."""
     shares = {}
     for text in given:
         label, _, share = text.rpartition("=")
@@ -229,9 +229,9 @@ def _report(estimator: Any, output: Path, seconds: float, n_read: int, *, as_jso
 
 @contextmanager
 def open_engine(name: str, scheduler: str | None) -> Iterator[Any]:
-    """Give what `BayesNetClassifier(engine=...)` takes; a cluster is left when the work is done.
+    """Yield a value for `BayesNetClassifier(engine=...)`; disconnect from a cluster at the end.
 
-    `scheduler` is the address of Dask's; None starts workers on this machine.
+    `scheduler` is the address of a Dask scheduler; None starts workers on this machine.
     """
     if name not in ("local", "dask"):
         raise ConfigurationError(f"--engine {name!r} is not known. Allowed: local, dask.")

@@ -1,4 +1,4 @@
-"""``tanager compare`` and ``tanager evaluate``: classifiers measured by cross-validation."""
+"""``tanager compare`` and ``tanager evaluate``: cross-validate classifiers."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OF_FILES = ("data", "allow_imports")
 
 @dataclass(frozen=True)
 class LaboratoryOptions(ColumnOptions, TableOptions):
-    """Options of `compare` and `evaluate`: the tables and how to measure on them.
+    """Options of `compare` and `evaluate`: the tables and the cross-validation protocol.
 
     Options:
         rounds: Number of cross-validation rounds.
@@ -73,7 +73,7 @@ class LaboratoryOptions(ColumnOptions, TableOptions):
     def experiment(
         self, paths: list[Path], target: str, contenders: list[Contender], name: str
     ) -> Experiment:
-        """Return the experiment that the options describe; the path ``-`` is standard input."""
+        """Return the experiment the options describe; the path ``-`` is standard input."""
         datasets = []
         for path in paths:
             if str(path) == "-":
@@ -93,7 +93,7 @@ class LaboratoryOptions(ColumnOptions, TableOptions):
         )
 
     def measure(self, experiment: Experiment, run: Path | None, *, retry: bool = False) -> Results:
-        """Run an experiment, and write its cells where ``--output`` says."""
+        """Run an experiment, and write its cells to ``--output``."""
         with live_progress(experiment) as progress:
             results = experiment.run(run, n_jobs=self.jobs, progress=progress, retry_failed=retry)
         if self.output is not None:
@@ -165,7 +165,7 @@ def compare(
 
 
 def _check_no_file(context: typer.Context, run: Path | None) -> None:
-    """Refuse options that only apply to an experiment file or a run file."""
+    """Reject options that only apply to an experiment file or a run file."""
     strange = given_flags(context, *OF_FILES)
     if strange:
         raise ConfigurationError(
@@ -193,7 +193,7 @@ def evaluate(
     """
     _check_outputs([source], options.run, options.output, None, force=options.force)
     use = f"{learning.structure}/{learning.parameters}"
-    given: dict[str, Any] = {}  # only what differs from the usual is part of a cell's identity
+    given: dict[str, Any] = {}  # only non-default settings are part of a cell's identity
     if learning.missing != "value":
         given["missing"] = learning.missing
     if learning.balanced:
@@ -217,7 +217,7 @@ def evaluate(
 
 
 def _check_pairs(experiment: Experiment, where: str) -> None:
-    """Refuse pairs of learners that are not known by what was written: they are no options here."""
+    """Reject unknown pairs of learners, quoting them as written: they aren't options here."""
     for contender in experiment.contenders:
         try:
             if contender.pair is not None:
@@ -229,20 +229,20 @@ def _check_pairs(experiment: Experiment, where: str) -> None:
 def _check_outputs(
     inputs: list[Path], run: Path | None, output: Path | None, html: Path | None, *, force: bool
 ) -> None:
-    """Refuse what would write over the tables, or over a foreign file."""
+    """Reject outputs that would overwrite the tables or an unrelated file."""
     check_output(output, inputs, force=force)
     check_output(html, inputs, force=force, option="--html")
     if html is not None:
         from tanager.report.rendering import page_environment
 
-        page_environment()  # what the page needs is missed before the work, not after it
-    if run is not None and run.exists():  # it is added to, and a foreign file refused
+        page_environment()  # fail on a missing dependency before the work, not after it
+    if run is not None and run.exists():  # a run file is appended to, any other rejected
         refuse_input(run, inputs, "--run")
         RunFile(run).check()
 
 
 def _note_columns(experiment: Experiment, remedy: str) -> None:
-    """Say once what every fit of the experiment does about the columns."""
+    """Warn once about the columns that every fit of the experiment converts or leaves out."""
     experiment.check()
     for dataset in experiment.datasets:
         text = tell_findings(dataset.findings(), remedy)

@@ -1,7 +1,7 @@
-"""The options that commands share, and how the docstring of a command declares its own.
+"""The options that commands share, and how a command's docstring declares its own.
 
-A command is a function with plain annotations. Its docstring lists its options under headings,
-each the title of a box of ``--help``, as do those of the dataclasses that it takes options from::
+A command is a function with plain annotations. Its docstring, and those of the dataclasses it takes
+options from, list the options under headings, which become the titles of boxes in ``--help``::
 
     Options:
         target (--class): The class to explain. [default: the most probable]
@@ -58,7 +58,7 @@ TableFolder = Annotated[
 
 @dataclass(frozen=True)
 class TableOptions:
-    """How a command reads the table that it was given.
+    """How a command reads its input table.
 
     Reading the table:
         na_values: A text that means missing, such as '?'; may be repeated.
@@ -77,7 +77,7 @@ class TableOptions:
     drop: Texts = None
 
     def open(self, data: Sequence[str], drop_missing: Sequence[str] = ()) -> Source:
-        """Open the table, without the rows where a column of `drop_missing` is missing."""
+        """Open the table, without the rows that have no value in a column of `drop_missing`."""
         from tanager.sources import open_table
 
         return open_table(
@@ -93,7 +93,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class ReadingAs:
-    """Columns that are read otherwise than they're stored.
+    """Columns to read as another type than the one they're stored with.
 
     Columns:
         categorical: A column to treat as categorical; may be repeated. 'all': every column.
@@ -107,7 +107,7 @@ class ReadingAs:
 
 @dataclass(frozen=True)
 class ColumnOptions(ReadingAs):
-    """What is known of the columns.
+    """Prior knowledge about the columns.
 
     Columns:
         ordered: A column's categories in order: size=S,M,L; may be repeated.
@@ -122,7 +122,7 @@ class ColumnOptions(ReadingAs):
 
 @dataclass(frozen=True)
 class LearningOptions:
-    """Which classifier is learned.
+    """Which classifier to learn.
 
     Learning:
         structure (-s): Which features condition which: auto, naive, tan, kdb(k=2), …
@@ -140,7 +140,7 @@ class LearningOptions:
 
 
 def as_command(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a function with the options that docstrings declare, one per field of a dataclass."""
+    """Return a command whose options are those the docstrings declare, one per dataclass field."""
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
     text, declared = _read_docstring(function.__doc__ or "")
@@ -173,7 +173,7 @@ def as_command(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _read_docstring(text: str) -> tuple[str, dict[str, tuple[str, str, str]]]:
-    """Return what stands before the lists of options, and each option's flags, help and box."""
+    """Return the text before the lists of options, and each option's flags, help and box."""
     head, *boxes = re.split(r"^([A-Z][\w ]*):\n(?=    )", cleandoc(text), flags=re.MULTILINE)
     entry = re.compile(r"^    (\w+)(?: \((.*?)\))?: (.*(?:\n {5,}.*)*)", re.MULTILINE)
     return head.strip(), {
@@ -184,7 +184,7 @@ def _read_docstring(text: str) -> tuple[str, dict[str, tuple[str, str, str]]]:
 
 
 def _option(name: str, hint: Any, default: Any, declared: dict[str, tuple[str, str, str]]) -> Any:
-    """Return the annotation of an option, its help with brackets that are no marks of style."""
+    """Return the annotation of an option, with the brackets in its help escaped for Rich."""
     own = [one for one in get_args(hint)[1:] if isinstance(one, OptionInfo | ArgumentInfo)]
     option = copy(own[0]) if own else typer.Option()
     if name in declared:
@@ -201,7 +201,7 @@ def _option(name: str, hint: Any, default: Any, declared: dict[str, tuple[str, s
     return Annotated[get_args(hint)[0] if own else hint, option]
 
 
-# Parameters of the library whose options are called otherwise here.
+# Parameters of the library whose options have another name on the command line.
 OPTIONS = {
     "categorical_features": "--categorical",
     "loadable_rows": "--rows",
@@ -217,7 +217,7 @@ AUDIT_REMEDY = (
 
 
 def written_here(error: TanagerError) -> str:
-    """Return an error's message with the option in place of the parameter that it's about.
+    """Return an error's message with the command-line option in place of the parameter.
 
     >>> written_here(ConfigurationError("n_jobs=0 has no meaning.", parameter="n_jobs"))
     '--jobs 0 has no meaning.'
@@ -233,16 +233,16 @@ def written_here(error: TanagerError) -> str:
 
 
 def given_flags(context: typer.Context, *names: str) -> list[str]:
-    """Return which of these options were given on the command line, as they are written there."""
+    """Return which of these options were given on the command line, as flags."""
     written = {option.name: max(option.opts, key=len) for option in context.command.params}
     sources = {name: context.get_parameter_source(name) for name in names}
     return [written[n] for n, source in sources.items() if source and source.name == "COMMANDLINE"]
 
 
 def read_class(network: Network, text: str, option: str) -> int:
-    """Return the place of the class that an option names.
+    """Return the index of the class that an option names.
 
-    It is matched as labels of a table are: ``1`` names the class 1.0, ``true`` the class True.
+    It's matched like the labels of a table: ``1`` names the class 1.0, ``true`` the class True.
     """
     try:
         return int(network.codebook.encode_labels([text])[0])
@@ -254,7 +254,7 @@ def read_class(network: Network, text: str, option: str) -> int:
 
 
 def read_costs_file(network: Network, path: str) -> tuple[Costs, dict[str, float]]:
-    """Return what actions cost, and the prices of questions: the tables of a TOML file."""
+    """Read the costs of actions and the prices of questions from a TOML file."""
     import tomllib
 
     from tanager.network.decisions import read_costs
@@ -274,5 +274,5 @@ def read_costs_file(network: Network, path: str) -> tuple[Costs, dict[str, float
 
 
 def read_bins(text: str) -> str | int:
-    """Return what ``--bins`` says."""
+    """Parse ``--bins``."""
     return int(text) if text.isdecimal() else text

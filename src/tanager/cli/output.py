@@ -1,4 +1,4 @@
-"""What a command writes: nothing over its inputs, tables a batch at a time, whole or not at all."""
+"""Output of commands: never over an input, tables batch by batch, complete or not at all."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def check_output(
     force: bool = False,
     option: str = "--output",
 ) -> None:
-    """Refuse at once what would destroy data, or fail only after the work.
+    """Reject outputs up front that would destroy data, or fail only after the work.
 
-    An output that is one of the inputs (files, folders, globs), under whatever name, is refused,
-    `force` or not; any other that exists unless `force` allows it. A str is a URL, None nothing.
+    An output that is one of the inputs (files, folders, globs), under whatever name, is rejected
+    even with `force`; any other existing file only without it. A str is a URL; None is no output.
     """
     if output is None:
         return
@@ -67,7 +67,7 @@ def check_output(
 
 
 def refuse_input(output: Path, inputs: Iterable[str | Path], option: str) -> None:
-    """Refuse an existing output that is one of the inputs, under whatever name."""
+    """Reject an existing output that is one of the inputs, under whatever name."""
     for path in _files(inputs):
         if path.samefile(output):  # links are followed, as writing does
             raise ConfigurationError(
@@ -91,13 +91,13 @@ Write = Callable[[pa.RecordBatch], None]
 
 
 def ending(output: Path | str) -> str:
-    """Return the ending of a path or URL; none where it is a folder."""
+    """Return the extension of a path or URL; empty for a folder."""
     name = str(output).partition("?")[0] if isinstance(output, str) else str(output)
     return PurePath(name).suffix.lower()
 
 
 def check_ending(output: Path | str | None) -> None:
-    """Refuse a file whose ending says no format."""
+    """Reject a file whose extension isn't that of a supported format."""
     if output is not None and ending(output) not in _WRITERS:
         raise ConfigurationError(
             f"--output {output}: the extension {ending(output)!r} isn't supported. "
@@ -107,13 +107,13 @@ def check_ending(output: Path | str | None) -> None:
 
 @contextmanager
 def open_output(path: Path | str | None) -> Iterator[Write]:
-    """Give a function that writes batches by the output's ending, or CSV to standard output.
+    """Yield a function that writes batches in the output's format, or CSV to standard output.
 
-    What goes to a URL is written here first and sent when it is whole.
+    Output for a URL is written to a local file first and uploaded when complete.
     """
     check_ending(path)
     if isinstance(path, str):
-        # Without a name, so that nothing is left of it whatever happens.
+        # An unnamed temporary file, so that nothing is left behind whatever happens.
         with tempfile.TemporaryFile(prefix="tanager-") as nameless:
             with _TableWriter(nameless, _WRITERS[ending(path)]) as table:
                 yield table.write
@@ -130,7 +130,7 @@ def open_output(path: Path | str | None) -> Iterator[Write]:
 
 
 class _TableWriter:
-    """Opens its writer with the first batch, whose columns it takes."""
+    """Opens its writer with the first batch, which determines the columns."""
 
     def __init__(self, file: Any, make: Callable[[Any, pa.Schema], Any]) -> None:
         self._file = file
@@ -140,7 +140,7 @@ class _TableWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         if self._make is not _parquet:
-            # Text has no use for dictionaries, and an Arrow file allows only one for all batches.
+            # CSV has no dictionaries, and an Arrow file allows only one for all batches.
             arrays = [
                 column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
                 for column in batch.columns
@@ -156,7 +156,7 @@ class _TableWriter:
         return self
 
     def __exit__(self, kind: Any, *_: object) -> None:
-        # After a failure the file is thrown away: closing it would only write more.
+        # After a failure the file is discarded: closing it would only write more.
         if self._writer is not None and kind is None:
             self._writer.close()
 
@@ -166,14 +166,14 @@ def _csv(file: Any, schema: pa.Schema) -> Any:
 
 
 def _parquet(file: Any, schema: pa.Schema) -> Any:
-    # Probabilities are all different: a dictionary of them only costs time.
+    # Probabilities are all different: dictionary encoding would only cost time.
     codes = [field.name for field in schema if not pa.types.is_floating(field.type)]
     writer = pq.ParquetWriter(file, schema, use_dictionary=codes, compression="lz4")
     return _RowGroups(writer)
 
 
 class _RowGroups:
-    """Collects batches into row groups of a size that readers like."""
+    """Collects batches into row groups large enough to be read efficiently."""
 
     max_rows = 1 << 19
     max_bytes = 1 << 26
@@ -213,7 +213,7 @@ _WRITERS = {
 
 
 def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the batch for a person's eyes: no character in it steers the terminal."""
+    """Return the batch for a terminal, its control characters escaped."""
     arrays = [
         pa.array([None if v is None else visible(v) for v in column.to_pylist()])
         if pa.types.is_string(column.type)
@@ -224,7 +224,7 @@ def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def check_folder(output: Path | str) -> None:
-    """Refuse a folder that has something in it, or that has no place."""
+    """Reject a folder that isn't empty, or whose parent doesn't exist."""
     if isinstance(output, str):
         if exists(output):
             raise ConfigurationError(
@@ -244,11 +244,11 @@ def check_folder(output: Path | str) -> None:
 def write_rows(
     source: Source, output: Path | str | None, score: Callable[[Source], Iterator[Any]]
 ) -> Iterator[int]:
-    """Write what `score` makes of the rows; yield how many, batch by batch.
+    """Write the rows' predictions by `score`, and yield the number of rows of each batch.
 
-    A folder gets one Parquet file for every file of the source, under its name, and appears
-    when all of it is written. Stores know no such thing: a folder that is a URL fills file by
-    file, each whole.
+    A folder gets one Parquet file per input file, with the same name, and appears when
+    everything is written. Object stores can't do that: a folder that is a URL fills file
+    by file, each one complete.
     """
     if output is None or ending(output):
         with open_output(output) as write:
@@ -286,7 +286,7 @@ def write_rows(
 
 @contextmanager
 def _opened(output: Path | str) -> Iterator[Callable[[Path], Path | str]]:
-    """Give a function from the name of a part to its place in the folder."""
+    """Yield a function from the name of a part to its path in the folder."""
     if isinstance(output, str):
         address, mark, query = output.partition("?")
         yield lambda name: f"{address.rstrip('/')}/{name.as_posix()}{mark}{query}"
@@ -301,7 +301,7 @@ def _opened(output: Path | str) -> Iterator[Callable[[Path], Path | str]]:
 
 
 def _path(fragment: Fragment) -> Path | None:
-    """Return the file that a fragment is read from; None where it is no file's."""
+    """Return the file that a fragment is read from, or None if it isn't read from one."""
     path = fragment.part.path
     if path is None or isinstance(path, Path):
         return path and path.resolve()

@@ -1,4 +1,4 @@
-"""``tanager predict``, ``decide`` and ``score``: rows scored a batch at a time, and measured."""
+"""``tanager predict``, ``decide`` and ``score``: predict rows batch by batch, and evaluate."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ from tanager.sources import Source
 from tanager.sources.plain import plain_array
 from tanager.sources.remote import is_url, local_path, without_credentials
 
-MOST_CLASSES = 12  # up to which the confusion matrix is printed
+MOST_CLASSES = 12  # maximum for printing the confusion matrix
 
 
 @dataclass(frozen=True)
 class WritingOptions:
-    """How the answers to a table's rows are written.
+    """How to write the predictions for a table's rows.
 
     Options:
         output (-o): A .parquet, .arrow or .csv file, a folder or a URL. [default: CSV to standard
@@ -74,9 +74,9 @@ def predict(
 ) -> None:
     """Classify the rows of a table.
 
-    Writes the column prediction and one column p_CLASS for every class. The
-    table is streamed: it may be larger than memory. Columns are matched by name.
-    An output without an extension is a folder: one Parquet file for each input file.
+    Writes the column prediction and one column p_CLASS per class. The table
+    is streamed: it may be larger than memory. Columns are matched by name.
+    An output without an extension is a folder: one Parquet file per input file.
 
     Options:
         probabilities: Write a column p_CLASS per class, or only the label.
@@ -117,7 +117,7 @@ def _write_answers(
     probabilities: bool = False,
     costs: str | None = None,
 ) -> None:
-    """Write what the model says of each row: its class, or its decision under costs."""
+    """Write the model's prediction for each row, or its decision under costs."""
     from tanager.cli.output import check_ending, check_folder, ending, write_rows
 
     output, as_json = writing.output, writing.as_json
@@ -171,7 +171,7 @@ def _write_answers(
 
 
 class Sureness(NamedTuple):
-    """What is written of how sure a prediction is."""
+    """The columns to write about a prediction's uncertainty."""
 
     interval: float | None = None
     coverage: float | None = None
@@ -179,7 +179,7 @@ class Sureness(NamedTuple):
     abstain: float | None = None
 
     def names(self, network: Network) -> list[str]:
-        """Return the columns that this adds; refuse what isn't allowed."""
+        """Return the names of these columns, after checking the options."""
         if self.per_class and self.coverage is None:
             raise ConfigurationError("--per-class is for prediction sets: give --set too.")
         shares = {"interval": self.interval, "set": self.coverage, "abstain": self.abstain}
@@ -203,7 +203,7 @@ class Sureness(NamedTuple):
 
 
 def _place(output: str | None) -> Path | str | None:
-    """Return where the rows go: a path, or a URL as text; None is the terminal."""
+    """Return where to write the rows: a path, a URL as text, or None for the terminal."""
     if output is None or output == "-":
         return None
     return (local_path(output) or output) if is_url(output) else Path(output)
@@ -218,7 +218,7 @@ def _answers(
     unseen: UnseenColumns,
     sure: Sureness,
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the kept columns and, as `names` has them, label and probabilities, or decisions."""
+    """Yield the kept columns and those of `names`: label and probabilities, or decisions."""
     labels = network.codebook.target.values
     for batch in score_table(network, table, LocalEngine(jobs), unseen):
         arrays = [] if batch.rows.kept is None else list(batch.rows.kept.columns)
@@ -357,5 +357,5 @@ def _print_sheet(sheet: dict[str, Any]) -> None:
 
 
 def _number(value: float | None) -> str:
-    """Return a number with four digits, without the sign of a zero; None is undefined."""
+    """Format a number with four digits, never as -0; None is undefined."""
     return "" if value is None else f"{value:z.4f}"

@@ -1,4 +1,4 @@
-"""``tanager draw``, ``report`` and ``drift``: pictures and pages of models and new rows."""
+"""``tanager draw``, ``report`` and ``drift``: figures and HTML reports of models and new rows."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def draw(
 
 
 def save_figure(ax: Any, output: Path) -> None:
-    """Write the figure of an axis, in the format of the file's ending."""
+    """Write the figure of an axis, in the format given by the file's extension."""
     _check_ending(output)
     signed = {"Software" if output.suffix == ".png" else "Creator": "Tanager"}
     with replacing(output) as part:
@@ -182,7 +182,7 @@ def report(
 
 
 def _write_comparison(run: Path, html: Path, strange: list[str]) -> None:
-    """Write the page of a run file; refuse options of models, and other files."""
+    """Write the page of a run file; reject options that need a model, and other files."""
     if strange:
         raise ConfigurationError(
             f"{run} isn't a model file. The report of a comparison takes only its run file: leave "
@@ -204,13 +204,13 @@ def _tell(text: str) -> None:
 
 
 def _is_model(path: Path) -> bool:
-    """Tell a model file (safetensors: a length, then JSON) from a run file (lines of JSON)."""
+    """Distinguish a model file (safetensors: a length, then JSON) from a run file (JSON lines)."""
     with path.open("rb") as file:
         head = file.read(9)
     return len(head) == 9 and head[:1] != b"{" and head[8:] == b"{"
 
 
-LOOK = 3  # the exit code where something should be looked at
+LOOK = 3  # the exit code if anything drifted
 
 
 def drift(

@@ -1,4 +1,4 @@
-"""``tanager show``: what a model knows."""
+"""``tanager show``: what a model has learned."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tanager.network.files import read_model
 from tanager.network.information import log_odds, n_probabilities
 
 BAR_WIDTH = 12
-MOST_VALUES = 16  # rows of an effect's curve; neighbours are joined
+MOST_VALUES = 16  # rows of an effect's curve; neighbours are merged beyond that
 HALF_BAR = 14
 
 
@@ -85,7 +85,7 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
         "bytes": path.stat().st_size,
         "tanager": header.get("tanager"),
         "structure": _describe(header, "structure"),
-        # An imported network wasn't fitted, whatever the estimator around it would fit.
+        # An imported network wasn't fitted, whatever the estimator's parameters are.
         "parameters": _describe(header, "parameters") if info else "given",
         "max_parents": info.get("structure", {}).get("max_parents"),
         "rows": info.get("codes", {}).get("rows"),
@@ -127,7 +127,7 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
 
 
 def _how(reading: Reading) -> str:
-    """Say how a column is read."""
+    """Describe how a column is read."""
     if reading.kind == "nothing":
         return "left out"
     how = "with a" if reading.kind == "number" else "as"
@@ -136,7 +136,7 @@ def _how(reading: Reading) -> str:
 
 
 def _monotonic(header: dict[str, Any], classes: list[str]) -> dict[str, str]:
-    """Say of each feature that was asked about which class rises or falls along it."""
+    """Describe for each monotonic feature which class rises or falls along it."""
     stored = (header.get("estimator") or {}).get("monotonic")
     found = {}
     for name, asked in stored.get("$map", []) if isinstance(stored, dict) else []:
@@ -147,7 +147,7 @@ def _monotonic(header: dict[str, Any], classes: list[str]) -> dict[str, str]:
 
 
 def _describe(header: dict[str, Any], axis: str) -> str:
-    """Return a learner as its text: ``kdb`` or ``KDB(k=2)``."""
+    """Return a learner's specification: ``kdb`` or ``KDB(k=2)``."""
     stored = (header.get("estimator") or {}).get(axis)
     if not isinstance(stored, dict):
         return str(stored) if stored else "given"
@@ -183,7 +183,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
 
 
 def print_structure(network: Network, most: int = 60) -> None:
-    """Print each feature with its parents and what they say, the most informative first."""
+    """Print each feature with its parents and their mutual information, highest first."""
     structure, arities = network.structure, network.codebook.domain.arities
     information = NetworkInformation(network)
     bits = information.of_features() / log(2.0)
@@ -217,21 +217,21 @@ def print_structure(network: Network, most: int = 60) -> None:
 
 
 class Effect(NamedTuple):
-    """What the values of a feature say of a class."""
+    """The effect of a feature's values on the log-odds of a class."""
 
     feature: str
     target: str
-    # Of an ordered feature in their order, neighbours joined; else from the one that speaks
-    # most for the class.
+    # In order for an ordered feature, neighbours merged; else by decreasing evidence for the
+    # class.
     values: list[str]
-    shares: list[float]  # of the rows, by the model
-    # Log P(value | class) less log P(value | not class), other features summed out.
+    shares: list[float]  # of rows, according to the model
+    # Log P(value | class) minus log P(value | not class), other features summed out.
     log_odds: list[float]
-    n_values: int  # before neighbours were joined
+    n_values: int  # before neighbours were merged
 
 
 def effect_of(network: Network, feature: str, target: int | None) -> Effect:
-    """Return the effect of a feature on a class; on the last where none is named."""
+    """Return the effect of a feature on a class, by default the last."""
     classes = [str(label) for label in network.codebook.classes]
     if len(classes) == 1:
         raise ConfigurationError(
@@ -264,12 +264,12 @@ def effect_of(network: Network, feature: str, target: int | None) -> Effect:
 
 
 def print_effect(effect: Effect) -> None:
-    """Print one line a value: its share, its log-odds, and a bar to either side."""
+    """Print one line per value: its share, its log-odds, and a bar to either side."""
     columns = (effect.feature, "share", f"log-odds of {effect.target}", "")
     table, out = plain_table(*columns, left=(0, 3)), console()
     taken = max(map(len, (effect.feature, *effect.values))) + 7 + len(columns[2]) + 4
     half = min(HALF_BAR, max(3, (out.width - taken - 1) // 2))
-    top = max(1.0, *map(abs, effect.log_odds))  # what says little gets a short bar
+    top = max(1.0, *map(abs, effect.log_odds))  # weak effects get short bars
     for value, share, odds in zip(effect.values, effect.shares, effect.log_odds, strict=True):
         size = round(half * abs(odds) / top)
         left = ("█" * size if odds < 0 else "").rjust(half)

@@ -1,4 +1,4 @@
-"""Results of the laboratory as tables in a terminal, live and at the end, or as JSON."""
+"""Results of evaluations and comparisons as terminal tables, live and final, or as JSON."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from tanager.progress import Progress, RichProgress
 if TYPE_CHECKING:
     from rich.console import Console
 
-# The columns of the first table; every metric is in --details and --json.
+# The columns of the first table; --details and --json show every metric.
 OVERVIEW = ("accuracy", "auc", "f1", "log_loss", "brier_score", "calibration_error")
 
 
 def print_evaluation(results: Results, *, as_json: bool) -> None:
     """Print mean and standard deviation of one classifier on one table."""
     cells, numbers = results.records, {}
-    for name in results.measured:  # None: there is no such number
+    for name in results.measured:  # None: undefined
         mean, spread = results.mean(name), results.deviation(name)
         found = [float(s.values[0, 0]) if s.datasets else None for s in (mean, spread)]
         numbers[name] = [None if value != value else value for value in found]
@@ -52,7 +52,7 @@ def print_evaluation(results: Results, *, as_json: bool) -> None:
 
 
 def print_comparison(results: Results, *, as_json: bool, details: bool = False) -> None:
-    """Print the verdict, one row per classifier, and the tests of the leading or every metric."""
+    """Print the verdict, one row per classifier, and the tests for the main or every metric."""
     if as_json:
         summaries = [summarize(results, metric) for metric in results.metrics]
         content = {
@@ -93,10 +93,10 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
 
 
 def _print_overview(out: Console, results: Results) -> None:
-    """Print one row per classifier: means, with deviations where there is one table."""
+    """Print one row per classifier: means, with standard deviations if there is one table."""
     from tanager.report.page import score_table
 
-    # Whoever chose metrics sees them all.
+    # Metrics that the user chose are all shown.
     shown = OVERVIEW if results.metrics == DEFAULT_METRICS else results.metrics
     table, one = score_table(results, shown), len(results.datasets) == 1
     rows = []
@@ -112,7 +112,7 @@ def _print_overview(out: Console, results: Results) -> None:
 
 
 def _print_rows(out: Console, titles: list[str], rows: list[list[str]]) -> None:
-    """Print a table; where it is wider than the terminal, one block of lines a row."""
+    """Print a table, or one block of lines per row if it's wider than the terminal."""
     table = plain_table(*titles)
     for cells in rows:
         table.add_row(*cells)
@@ -158,7 +158,7 @@ def _print_summary(out: Console, results: Results, summary: Summary) -> None:
 
 
 def _print_pairs_of_one_table(out: Console, results: Results, summary: Summary) -> None:
-    """Print the difference of every pair on one table, with the corrected test."""
+    """Print the differences of all pairs on one table, with the corrected t-test."""
     scores = summary.scores
     title = f"{results.title(scores.metric)}: differences on {scores.datasets[0]}"
     pairs = plain_table("", "", "difference", "corrected t-test, p", title=title)
@@ -193,8 +193,8 @@ class LiveTable(RichProgress):
     def _table(self) -> Any:
         table = plain_table("classifier", "cells", f"mean {self._metric}", "fit s", "failed")
         for name, cells in self._cells.items():
-            # Mean over datasets of means over cells, so that a dataset with more
-            # finished cells does not weigh more.
+            # Mean over datasets of means over cells, so that datasets with more
+            # finished cells don't get more weight.
             losses: dict[str, list[float]] = defaultdict(list)
             for cell in cells:
                 if cell["loss"] is not None:
@@ -213,7 +213,7 @@ class LiveTable(RichProgress):
 
 @contextmanager
 def live_progress(experiment: Experiment) -> Iterator[Progress | None]:
-    """Show a live table where a person watches, nothing otherwise."""
+    """Show a live table in an interactive terminal, and nothing otherwise."""
     if not sys.stderr.isatty():
         yield None
         return

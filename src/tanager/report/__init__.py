@@ -1,6 +1,6 @@
-"""Pictures and pages of models and experiments.
+"""Plots and HTML pages of models and experiments.
 
-Pages need nothing more; pictures need the extra `report`.
+Pages have no further dependencies; plots need the extra `report`.
 """
 
 from tanager.report.effects import plot_effect, plot_table

@@ -1,4 +1,4 @@
-"""One feature as a picture: what its values say about a class, and its probability table."""
+"""Plots of one feature: the effect of its values on a class, and its probability table."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 
 MAX_BARS = 30
-MAX_INTERVALS = 32  # of confidence, along a number
+MAX_INTERVALS = 32  # confidence intervals along a number
 
 
 @in_house_style
@@ -50,18 +50,18 @@ def plot_effect(
     target: Any = None,
     ax: Axes | None = None,
 ) -> Any:
-    r"""Draw what each value of a feature, known alone, adds to a class's log-odds.
+    r"""Plot what each value of a feature alone adds to a class's log-odds.
 
     Parameters
     ----------
     model : BayesNetClassifier or Network
     feature : str
     X, y : table and classes, optional
-        Rows for 95 % intervals of their own counts; `y` may be the name of a
-        column of X. Where an interval leaves the model's value out, model and
-        rows disagree. Of a number with more than 32 values neighbours have one together.
+        Rows from whose counts 95 % intervals are drawn; `y` may be the name of a
+        column of X. Where an interval doesn't contain the model's value, model and rows
+        disagree. If a number has more than 32 values, neighbours share an interval.
     target : a class, optional
-        By default the second of two classes, or the most probable of more.
+        By default the second of two classes, or the most probable of several.
     ax : matplotlib Axes, optional
 
     Returns
@@ -71,8 +71,8 @@ def plot_effect(
     Notes
     -----
     The effect of a value is :math:`\log P(x \mid c) - \log P(x \mid \bar c)`, all
-    other features summed out. A number is drawn as steps over its intervals,
-    the outermost open; categories as bars, of many the 30 most probable.
+    other features summed out. A number is drawn as steps over its intervals, the
+    outermost of which are open; categories as bars, at most the 30 most probable.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def _steps(
     ax.stairs(effect[:n_cells], edges, baseline=None, color=CYCLE[0], lw=1.8)
     spread = max(float(np.ptp(np.append(effect, 0.0))), 0.2)
     ax.set_ylim(min(0.0, effect.min()) - 0.3 * spread, max(0.0, effect.max()) + 0.2 * spread)
-    density = ax.twinx()  # the rows below the curve, on a scale of their own
+    density = ax.twinx()  # the density of rows below the curve, on its own scale
     dense = share[:n_cells] / np.diff(edges)
     density.stairs(dense, edges, fill=True, color=MUTED, alpha=0.35)
     density.set(ylim=(0, 7 * dense.max()), yticks=[])
@@ -184,9 +184,9 @@ def _bars(
     return ax
 
 
-MAX_ROWS = 400  # of contexts in the picture
-LABELLED = 40  # rows that have a label each; of more some have
-NUMBERED = 12  # columns up to which cells hold numbers
+MAX_ROWS = 400  # contexts in the plot
+LABELLED = 40  # maximum number of rows that are all labelled; beyond it, only some are
+NUMBERED = 12  # maximum number of columns for cells with numbers
 
 
 @in_house_style
@@ -199,7 +199,7 @@ def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | No
     feature : str
     sort : {"context", "parents", "center"}
         Order of the rows: by the class, then the parents; by the parents, then the class;
-        or by the mean place of the value, so that like contexts are neighbours.
+        or by the mean position of the value, so that similar contexts are neighbours.
     ax : matplotlib Axes, optional
 
     Returns
@@ -208,9 +208,9 @@ def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | No
 
     Notes
     -----
-    Up to 40 contexts and 12 values the cells hold their numbers; a larger table is a heat
-    map with labels for some of its rows. Of more than 400 contexts the most probable are
-    drawn, and the title says how many there are.
+    With up to 40 contexts and 12 values, the cells show their numbers; a larger table is a
+    heat map with labels for some of its rows. If there are more than 400 contexts, the most
+    probable are drawn, and the title gives their number.
 
     Examples
     --------
@@ -257,14 +257,14 @@ def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | No
 
 
 def _most_probable(network: Network, table: LabelledTable) -> LabelledTable:
-    """Return at most as many contexts as are drawn, the most probable, in their order."""
+    """Return the most probable contexts, at most as many as are drawn, in their order."""
     if len(table.contexts) <= MAX_ROWS:
         return table
     joint = NetworkInformation(network).context(table.feature)  # (*parents, n_classes)
     weights = np.zeros(0) if joint is None else np.moveaxis(joint, -1, 0).ravel()
     if weights.size == len(table.contexts):
         kept = np.sort(np.argsort(-weights, kind="stable")[:MAX_ROWS])
-    else:  # contexts seen in training, of a table too large to be spelled out
+    else:  # contexts seen in training, if the full table is too large
         kept = np.arange(MAX_ROWS)
     contexts = [table.contexts[at] for at in kept]
     return LabelledTable(
@@ -296,7 +296,7 @@ def _shades() -> Any:
 
 
 def _joined(names: Sequence[str], most: int) -> str:
-    """Return names in one line of about so many characters; long ones share the room that is left.
+    """Return names on one line of about that many characters; long ones share the space left.
 
     >>> _joined(["yes", "a very long answer, the first", "a very long answer, the last"], 44)
     'yes, a very lon…he first, a very lon…he last'

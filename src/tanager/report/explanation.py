@@ -1,4 +1,4 @@
-"""What features add to the log-odds, as pictures: of one row as a waterfall, of many as dots."""
+"""Plots of contributions to the log-odds: of one row as a waterfall, of many rows as dots."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def plot_explanation(
     most: int = 12,
     ax: Axes | None = None,
 ) -> Any:
-    """Draw how each feature moves the log-odds of a row, from prior to posterior.
+    """Plot how each feature moves the log-odds of a row, from prior to posterior.
 
-    The probability after each step stands at the right; of more than two classes it is that
-    of the class against the other class alone. Below, in a figure of its own, it is said which
-    features add little because their parents carry their information.
+    The probability after each step is shown at the right; with more than two classes, it is that
+    of the class against the other class alone. Without `ax`, a note below names the features that
+    add little because their parents carry their information.
 
     Parameters
     ----------
@@ -55,11 +55,11 @@ def plot_explanation(
         Not needed with an `Explanation`.
     target : a class, or "each"
         The class to explain, by default the most probable. ``"each"`` draws one
-        panel a class, each against its strongest rival.
+        panel per class, each against its strongest rival.
     against : a class, optional
         The other class, by default the most probable of the others.
     most : int, default=12
-        The largest contributions have a bar each; the rest share one.
+        Number of contributions with a bar of their own, largest first; the rest share one.
     ax : matplotlib Axes, optional
 
     Returns
@@ -72,7 +72,7 @@ def plot_explanation(
         explanation = model
     else:
         explanation = explain_row(model, X, target=target, against=against)
-    note = explanation.why_silent() if ax is None else ""  # a figure of one's own has room
+    note = explanation.why_silent() if ax is None else ""  # a new figure has room for it
     return _waterfall(explanation, most, ax, note=note)
 
 
@@ -132,7 +132,7 @@ def _waterfall(explanation: Explanation, most: int, ax: Axes | None, *, note: st
 
 
 def _probabilities(ax: Any, explanation: Explanation, after: list[float]) -> None:
-    """Write at the right what the probability is after each step."""
+    """Write the probability after each step at the right."""
     place: dict[str, Any] = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
     head = "P" if len(explanation.classes) == 2 else "P, of the two"
     ax.text(1.13, -0.95, head, size=7.5, color=MUTED, **place)
@@ -141,9 +141,9 @@ def _probabilities(ax: Any, explanation: Explanation, after: list[float]) -> Non
 
 
 def _fact(feature: str, value: str, most: int = 42) -> str:
-    """Return what a row says of a feature, such as ``age 53 in (45, 60]`` or ``job = clerk``.
+    """Return a feature's value in a row, such as ``age 53 in (45, 60]`` or ``job = clerk``.
 
-    Where both are too long, the name leaves room for the value.
+    If both are too long, the name is shortened to make room for the value.
 
     >>> _fact("What was the temperature in the room?", "21.5, in (21, 22]")
     'What was the t… the room? 21.5 in (21, 22]'
@@ -157,8 +157,8 @@ def _fact(feature: str, value: str, most: int = 42) -> str:
 
 Floats = NDArray[np.float64]
 
-MAX_DOTS = 2_000  # per feature; of more rows every so many-th
-COLOURS = "cividis"  # low to high, the same to people with any colour vision
+MAX_DOTS = 2_000  # per feature; more rows are thinned evenly
+COLOURS = "cividis"  # from low to high, safe for colour-blind readers
 
 
 @in_house_style
@@ -171,7 +171,7 @@ def plot_beeswarm(
     most: int = 15,
     ax: Axes | None = None,
 ) -> Any:
-    """Draw every row's contributions to the log-odds, a line of dots per feature.
+    """Plot every row's contributions to the log-odds, a line of dots per feature.
 
     Parameters
     ----------
@@ -180,7 +180,7 @@ def plot_beeswarm(
     target, against : classes, optional
         As in `BayesNetClassifier.explain`.
     most : int, default=15
-        Features drawn: those with the largest mean absolute contribution.
+        Number of features to draw: those with the largest mean absolute contribution.
     ax : matplotlib Axes, optional
 
     Returns
@@ -189,8 +189,8 @@ def plot_beeswarm(
 
     Notes
     -----
-    Dots are coloured by the feature's value, from low to high; grey where values have no order
-    or are missing. Of more than 2,000 rows every so many-th is drawn.
+    Dots are coloured by the feature's value, from low to high; grey if values have no order or
+    are missing. If there are more than 2,000 rows, they are thinned evenly.
 
     Examples
     --------
@@ -236,9 +236,9 @@ def plot_dependence(
     against: Any = None,
     ax: Axes | None = None,
 ) -> Any:
-    """Draw what one feature adds to the log-odds of each row against its value.
+    """Plot one feature's contribution to the log-odds of each row against its value.
 
-    Dots of one value differ where the feature adds something else beside other values of its
+    Dots of the same value differ where the contribution depends on the values of the feature's
     parents; they're coloured by the value of the first parent, as in `plot_beeswarm`.
 
     Parameters
@@ -300,7 +300,7 @@ def _by_level(ax: Axes, x: Floats, y: Floats, level: Floats, size: int) -> Any:
 
 
 def _scale(ax: Axes, dots: Any, label: str) -> None:
-    """Draw the scale of coloured dots beside the axes."""
+    """Draw the colour bar of the dots next to the axes."""
     bar = ax.figure.colorbar(dots, ax=ax, ticks=[0, 1], aspect=30, pad=0.02)
     bar.set_ticklabels(["low", "high"])
     bar.set_label(label, labelpad=-12)
@@ -318,7 +318,7 @@ def _odds_label(network: Network, target: Any, against: Any) -> str:
 
 
 def _levels(network: Network, codes: NDArray[Any], feature: int) -> Floats:
-    """Return where each value stands between the lowest and the highest; NaN without an order."""
+    """Return each value's position between the lowest and the highest; NaN without an order."""
     n_ordered = network.codebook.columns[feature].n_ordered
     if n_ordered < 2:
         return np.full(len(codes), np.nan)
@@ -326,7 +326,7 @@ def _levels(network: Network, codes: NDArray[Any], feature: int) -> Floats:
 
 
 def _swarm(x: Floats, reach: float) -> Floats:
-    """Return how far dots move from their line, so that few cover one another."""
+    """Return how far to move dots from their line so that few overlap."""
     bins = np.floor((x + reach / 2) / reach * 120).astype(np.int64)
     order = np.argsort(bins, kind="stable")
     _, starts, sizes = np.unique(bins[order], return_index=True, return_counts=True)
@@ -337,7 +337,7 @@ def _swarm(x: Floats, reach: float) -> Floats:
 
 
 def _numbers(network: Network, X: Any, feature: int) -> Floats:
-    """Return a column's numbers as they are read; NaN where one is missing."""
+    """Return a column's numbers as they are read; NaN if missing."""
     matched = MatchedTable.of(network.codebook, X)
     name = [matched.features[feature]]
     cells = [batch.column(0) for batch in matched.values.batches(name)]

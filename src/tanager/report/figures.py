@@ -1,7 +1,7 @@
-"""The pictures of an experiment and of calibration, as matplotlib axes in one look.
+"""Plots of an experiment and of calibration, as matplotlib axes in one style.
 
-Each function draws on the axes it is given, or on a new figure, and returns the
-axes; `ax.figure.savefig("x.svg")` writes it.
+Each function draws on the given axes, or on a new figure, and returns the axes;
+`ax.figure.savefig("x.svg")` saves it.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from tanager.report.style import (
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MAX_CURVES = 7  # of calibration, one per class
+MAX_CURVES = 7  # calibration curves, one per class
 
 
 @in_house_style
 def plot_comparison(results: Results, metric: str | None = None, *, ax: Axes | None = None) -> Any:
-    """Draw classifiers as dots with intervals, the best on top.
+    """Plot classifiers as dots with intervals, the best on top.
 
     Parameters
     ----------
     results : Results
-        Of one table: the scale is the metric itself. Of several: the average rank.
+        With one table, the scale is the metric itself; with several, the average rank.
     metric : str, optional
-        By default log-loss where it was measured, else the first.
+        By default log-loss if it was measured, else the first.
     ax : matplotlib Axes, optional
 
     Examples
@@ -71,18 +71,18 @@ def plot_comparison(results: Results, metric: str | None = None, *, ax: Axes | N
 def plot_calibration(
     model: Any, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Axes | None = None
 ) -> Any:
-    """Draw how often each class occurs among rows that were given the same probability.
+    """Plot how often each class occurs among rows with about the same predicted probability.
 
     Parameters
     ----------
     model : BayesNetClassifier
         Or any fitted classifier with `classes_` and `predict_proba`.
     X : table
-        Rows that the model was not fitted on.
+        Rows the model wasn't trained on.
     y : array-like
         Their true classes.
     n_bins : int, default=10
-        Bins of equally many rows.
+        Number of bins, with equally many rows each.
     ax : matplotlib Axes, optional
 
     Returns
@@ -91,8 +91,8 @@ def plot_calibration(
 
     Notes
     -----
-    Of two classes the second is drawn; of more, each, up to the seven most
-    frequent. On the diagonal a probability means what it says. Bars are two
+    With two classes, the second is drawn; with more, each, up to the seven
+    most frequent. On the diagonal, predictions are calibrated. Bars are two
     binomial standard errors.
     """
     if isinstance(n_bins, bool) or not isinstance(n_bins, Integral) or n_bins < 1:

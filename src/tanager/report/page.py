@@ -1,4 +1,4 @@
-"""The pages of a comparison and of a drift check: HTML files that need nothing else."""
+"""The pages of a comparison and of a drift check: self-contained HTML files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TIMES = ("fit_cpu_seconds", "fit_seconds", "predict_cpu_seconds", "predict_secon
 
 
 class ScoreCell(NamedTuple):
-    """A mean with its deviation."""
+    """A mean with its standard deviation."""
 
     text: str
     spread: str
@@ -40,8 +40,8 @@ class ScoreCell(NamedTuple):
 def score_table(results: Results, shown: Sequence[str] = ()) -> dict[str, Any]:
     """Return classifiers × metrics: means over tables, and deviations over cells or rounds.
 
-    The leading metric stands first, and the best classifier by it on top; a classifier
-    that failed on every table is a row with its reason.
+    The main metric comes first, and the best classifier by it is on top; a classifier
+    that failed on every table gets a row with the reason.
     """
     metrics = [m for m in _leading_first(results) if m in (shown or results.metrics)]
     lead = metrics[0]
@@ -94,7 +94,7 @@ def _column(results: Results, metric: str) -> dict[str, ScoreCell]:
 
 
 def dot_plot(results: Results) -> dict[str, Any] | None:
-    """Return the dots and bars of the leading metric as shares of the scale, in percent."""
+    """Return the dots and bars of the main metric as positions on the scale, in percent."""
     intervals = score_intervals(results, leading_metric(results))
     if intervals is None or len(intervals.names) < 2:
         return None
@@ -118,7 +118,7 @@ def dot_plot(results: Results) -> dict[str, Any] | None:
 
 
 def _scale(low: float, high: float) -> tuple[Callable[[float], float], list[tuple[str, float]]]:
-    """Return where a number stands on a scale that holds a range, in percent, and its ticks."""
+    """Return a function from a number to its position on a scale, in percent, and the ticks."""
     ticks = scale_ticks(low, high)
     digits = max(0, -floor(log10(ticks[1] - ticks[0]) + 1e-9))
 
@@ -129,7 +129,7 @@ def _scale(low: float, high: float) -> tuple[Callable[[float], float], list[tupl
 
 
 def scale_ticks(low: float, high: float) -> list[float]:
-    """Return at most six round numbers that hold a range between them.
+    """Return at most six round numbers that span a range.
 
     >>> scale_ticks(0.231, 0.402)
     [0.2, 0.25, 0.3, 0.35, 0.4, 0.45]
@@ -147,7 +147,7 @@ def scale_ticks(low: float, high: float) -> list[float]:
     return [round(at * step, 12) for at in range(first, last + 1)]
 
 
-# Beyond this many classifiers each metric shows scatters against the best only.
+# Beyond this many classifiers, each metric shows scatter plots against the best only.
 _MAX_SCATTERS = 6
 
 
@@ -158,7 +158,7 @@ def write_comparison(results: Results, path: str | Path) -> None:
     ----------
     results : Results
     path : path
-        The page, which opens from disk without a network.
+        The page, which opens from disk without network access.
     """
     check_ending(path)
     write_text(path, render_comparison(results))
@@ -196,7 +196,7 @@ def _section(results: Results, metric: str) -> dict[str, Any]:
     summary, leads = summarize(results, metric), metric == leading_metric(results)
     scores, pooled = summary.scores, "Over all held-out rows of a round, averaged over rounds."
     ranked: list[str] = []
-    # One metric decides: the scatters of all would hide it. A scatter reads "less is better".
+    # Scatter plots of all metrics would hide the main one. In a scatter plot, lower is better.
     if leads and not scores.greater and len(scores.datasets) > 2:
         ranked = list(summary.ranks)[:_MAX_SCATTERS]
     calibrated = scores.classifiers if metric == "calibration_error" and scores.datasets else ()
@@ -214,7 +214,7 @@ def _section(results: Results, metric: str) -> dict[str, Any]:
 def loss_scatter(scores: Scores, first: str, second: str) -> dict[str, Any]:
     """Return two classifiers' losses as points of a square, in percent of its scale.
 
-    The three farthest from the diagonal have their names written, if there is room.
+    The three farthest from the diagonal are labelled, if there is room.
     """
     x, y = scores.of(first), scores.of(second)
     place, ticks = _scale(float(min(x.min(), y.min())), float(max(x.max(), y.max())))
@@ -238,7 +238,7 @@ def loss_scatter(scores: Scores, first: str, second: str) -> dict[str, Any]:
 
 
 def _times(results: Results) -> list[tuple[str, int, list[float]]]:
-    """Return each classifier with its finished cells, and their times and largest memory."""
+    """Return each classifier with its finished cells, their times and peak memory."""
     rows = []
     for classifier in results.classifiers:
         cells = [r for r in results.records if r["classifier"] == classifier]
@@ -249,17 +249,17 @@ def _times(results: Results) -> list[tuple[str, int, list[float]]]:
     return rows
 
 
-MOST_COLUMNS = 60  # columns that are drawn
+MOST_COLUMNS = 60  # columns to draw
 
 
 def write_drift(drift: Drift, path: str | os.PathLike[str], *, title: str = "Drift") -> None:
-    """Write what `Network.drift` found as one HTML file that works offline.
+    """Write the findings of `Network.drift` as one HTML file that works offline.
 
     Parameters
     ----------
     drift : Drift
     path : path
-        The page; it holds shares of rows, never a row.
+        The page; it contains shares of rows, never a row.
     title : str, default="Drift"
 
     Examples

@@ -1,4 +1,4 @@
-"""How pages are made: templates, filled in, each page one file that loads nothing."""
+"""Rendering of pages from templates, each page one file that loads nothing."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tanager.escaping import abridged, template_environment
 
 
 def check_ending(path: str | os.PathLike[str], option: str = "", *, card: bool = False) -> None:
-    """Refuse a file name that promises another format than HTML, or Markdown where a card may be.
+    """Reject a file name whose extension isn't that of HTML, or of Markdown for a card.
 
     >>> check_ending("report.pdf")
     Traceback (most recent call last):
@@ -29,18 +29,18 @@ def check_ending(path: str | os.PathLike[str], option: str = "", *, card: bool =
 
 
 def page_environment(*packages: str) -> Any:
-    """Return what renders the templates of pages, those of other packages before ours."""
+    """Return the environment for page templates, those of other packages before ours."""
     environment = template_environment(*packages, "tanager.report")
     environment.filters["fit"] = abridged
     environment.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["p_value"] = p_text
-    environment.filters["plain"] = str  # names: the card escapes what Markdown reads
+    environment.filters["plain"] = str  # names; the card escapes Markdown's characters
     environment.filters["names"] = list_names
     return environment
 
 
 def render_page(template: str, *, script: str = "", **parts: Any) -> str:
-    """Return a page; its policy allows this one script, and nothing from elsewhere."""
+    """Return a page; its security policy allows this one script and nothing from elsewhere."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     page: str = (
         page_environment()
@@ -51,11 +51,11 @@ def render_page(template: str, *, script: str = "", **parts: Any) -> str:
 
 
 def p_text(p: float) -> str:
-    """Return a p-value to read."""
+    """Format a p-value."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def list_names(names: Sequence[str], most: int = 20) -> str:
-    """Return the first names on one line, and how many more there are."""
+    """Return the first names on one line, and the number of others."""
     more = f", … {len(names) - most} more" if len(names) > most else ""
     return ", ".join(name if len(name) <= 60 else f"{name[:59]}…" for name in names[:most]) + more

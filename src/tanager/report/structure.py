@@ -1,4 +1,4 @@
-"""The network as a picture."""
+"""Plot of the network."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tanager.structure import EdgeConfidence, Structure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-POINT = 8.5 / FONT  # points a pixel of the layout, on a figure of its own
+POINT = 8.5 / FONT  # points per pixel of the layout, on a new figure
 LEGEND_ROW = 24.0
 
 
@@ -37,10 +37,10 @@ def plot_network(
     ----------
     model : BayesNetClassifier, Network, Structure or EdgeConfidence
     fold : bool, default=True
-        Whether, of 25 features and more, many leaves of one parent share a box
+        Whether, with 25 features or more, many leaves of one parent share a box
         ("+12 leaves").
     max_width : float, default=1040
-        In pixels of letters 13 high. Boxes of a layer that would be wider go to the next.
+        In pixels, for text 13 pixels high. A wider layer is broken into several rows.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure as large as the network needs.
 
@@ -50,12 +50,12 @@ def plot_network(
 
     Notes
     -----
-    A box is the darker, the more bits its feature says about the class; an arrow is the
-    wider, the more bits the parent says about the feature beyond the class. The legend
-    has samples of both. Features stand below their parents; dashed arrows come from parents
-    other than the one that says most. The class is a parent of every feature; its arrows are
-    drawn to those that have no other. A `Structure` knows no bits. Of an `EdgeConfidence` the
-    averaged structure is drawn, and an arrow is the wider, the more structures have it.
+    Boxes are darker the higher the feature's mutual information with the class, and arrows wider
+    the higher the parent's mutual information with the feature, given the class; the legend shows
+    both in bits. Features are placed below their parents; dashed arrows come from all parents but
+    the most informative. The class is a parent of every feature; its arrows are only drawn to
+    features without other parents. A `Structure` has no mutual information. For an
+    `EdgeConfidence`, the averaged structure is drawn, arrows wider the more structures have them.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def plot_network(
     if ax is None:
         from tanager.report.shown import ShownAxes, ShownFigure
 
-        # The drawing has margins of its own: it takes the whole figure.
+        # The drawing has its own margins, so it takes the whole figure.
         figure = ShownFigure(figsize=(width * POINT / 72, height * POINT / 72))
         ax = figure.add_axes((0, 0, 1, 1), axes_class=ShownAxes)
         point = POINT
@@ -98,7 +98,7 @@ def plot_network(
 
 
 def _confidence_graph(model: EdgeConfidence) -> DrawnGraph:
-    """Return the averaged structure, arrows by how many structures have them."""
+    """Return the averaged structure, arrows weighted by the share of structures with them."""
     structure = model.structure()
     strength = model.arcs + model.arcs.T
     carried = {
@@ -121,7 +121,7 @@ def _text_width(text: str) -> float:
     width, _, _ = text_to_path.get_text_width_height_descent(
         text, FontProperties(size=100), ismath=False
     )
-    return 1.04 * FONT * float(width) / 100  # small letters are set on whole pixels, a little wider
+    return 1.04 * FONT * float(width) / 100  # hinting makes small letters a little wider
 
 
 def _draw(ax: Axes, plan: DrawingPlan, layout: GraphLayout, point: float) -> None:
@@ -195,5 +195,5 @@ def _draw_legend(ax: Axes, item: LegendItem, y: float, point: float) -> None:
 
 
 def _blue(shade: float) -> str:
-    """Return the colour of a box: white to a blue on which dark letters can be read."""
+    """Return the colour of a box: from white to a blue on which dark text is legible."""
     return "#" + "".join(f"{round(255 + (end - 255) * 0.5 * shade):02x}" for end in (0, 114, 178))

@@ -1,4 +1,4 @@
-"""One look for every picture, on paper and on dark screens."""
+"""One style for every plot, on paper and on dark screens."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 Arguments = ParamSpec("Arguments")
 
-# Okabe and Ito's colours, which people with any colour vision tell apart, in an
-# order in which neighbours differ in lightness too.
+# Okabe and Ito's palette, safe for colour-blind readers, in an order in which
+# neighbours also differ in lightness.
 CYCLE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7F7F7F")
 
 # Colours of text and lines.
@@ -29,7 +29,7 @@ STYLE = Path(__file__).with_name("house.mplstyle")
 
 
 def load_matplotlib() -> Any:
-    """Return matplotlib, or say how to install it."""
+    """Import matplotlib, or raise an error that says how to install it."""
     try:
         import matplotlib as mpl
     except ImportError as error:
@@ -40,7 +40,7 @@ def load_matplotlib() -> Any:
 
 
 def in_house_style(function: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
-    """Let a function draw in the house style, and leave the caller's style alone."""
+    """Make a function draw in the house style without changing the caller's style."""
 
     @wraps(function)
     def draw(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Any:
@@ -51,7 +51,7 @@ def in_house_style(function: Callable[Arguments, Any]) -> Callable[Arguments, An
 
 
 def axes(ax: Axes | None, width: float = 4.6, height: float = 3.4) -> Any:
-    """Return the caller's axes, or those of a new figure of that size in inches."""
+    """Return the caller's axes, or those of a new figure of the given size in inches."""
     if ax is not None:
         return ax
     from tanager.report.shown import ShownAxes
@@ -60,14 +60,14 @@ def axes(ax: Axes | None, width: float = 4.6, height: float = 3.4) -> Any:
 
 
 def new_figure(width: float, height: float) -> Any:
-    """Return an empty figure of that size in inches, which a notebook shows."""
+    """Return an empty figure of the given size in inches, which a notebook shows."""
     from tanager.report.shown import ShownFigure
 
     return ShownFigure(figsize=(width, height), layout="constrained")
 
 
 def name_rows(ax: Any, names: Sequence[str]) -> None:
-    """Name the rows of a picture, the first on top, and leave out what would cross them."""
+    """Label the rows of a plot, the first on top, without the grid lines that would cross them."""
     ax.set_yticks(range(len(names)), names)
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
@@ -75,17 +75,17 @@ def name_rows(ax: Any, names: Sequence[str]) -> None:
 
 
 def one_line(text: object) -> str:
-    """Return a name on one line, with characters that no font has spelled out."""
+    """Return a name on one line, with unprintable characters escaped."""
     return visible(re.sub(r"[\t\n]", " ", str(text)))
 
 
 def plain_text(text: object) -> str:
-    """Return a name such that matplotlib draws its dollar signs instead of formulas."""
+    """Escape a name's dollar signs so that matplotlib doesn't read it as a formula."""
     return one_line(text).replace("$", r"\$")
 
 
 def fitting(name: object, most: int = 30) -> str:
-    """Return a name that leaves room for the picture; start and end tell long ones apart.
+    """Shorten a long name in the middle, so that its start and end still distinguish it.
 
     >>> fitting("kdb(k=2)/discriminative(form='weighted', level=3)", 20)
     'kdb(k=2)/di…level=3)'
@@ -94,7 +94,7 @@ def fitting(name: object, most: int = 30) -> str:
 
 
 def picture_svg(fig: Figure, *, title: str) -> str:
-    """Return a figure as an SVG file of its own, with a title for screen readers.
+    """Return a figure as a standalone SVG, with a title for screen readers.
 
     The text stays text, and two calls on the same figure give the same bytes.
     """

@@ -1,4 +1,4 @@
-"""The model's own page: see it, ask it, trust it."""
+"""The HTML report of a model: performance, structure, effects and what-if queries."""
 
 from tanager.report.model_page.page import render_report, write_report
 

@@ -1,4 +1,4 @@
-"""The part of a network that a page can ask: all of it, or the most useful that fits."""
+"""The part of a network that a page can query: all of it, or the most useful part that fits."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tanager.parameters.tables import FamilyTable
 from tanager.structure import Structure
 
 MAX_CELLS = 200_000  # probabilities of the scorer: about 2.5 MB of text
-LARGE_TEXT = 500_000  # characters of a scorer from which on nine decimals do
-MAX_INTERVAL_CELLS = 80_000  # numbers of a scorer up to which the page has intervals: 400 kB
-MAX_ASKED = 80  # features; more controls nobody would fill in
+LARGE_TEXT = 500_000  # characters; a larger scorer is written with nine decimals
+MAX_INTERVAL_CELLS = 80_000  # maximum size of a scorer for a page with intervals: 400 kB
+MAX_ASKED = 80  # features; nobody would fill in more controls
 
 
 def asked_network(
@@ -33,10 +33,10 @@ def asked_network(
 ) -> Network:
     """Return the network of the most important features that fit, with all their ancestors.
 
-    Features that are left out stand below those kept, so they sum to one: for
-    any values of the kept features the posterior is exactly that of the whole
-    network with all others unknown. `order` has positions in the structure, the most important
-    first; `max_cells` bounds all tables together.
+    Features that are left out are descendants of those kept, so they sum to one: for
+    any values of the kept features the posterior is exactly that of the full
+    network with all others unknown. `order` has positions in the structure, most important
+    first; `max_cells` limits the total size of all tables.
     """
     structure = network.structure
     place = {feature: at for at, feature in enumerate(structure.selected)}
@@ -65,9 +65,9 @@ def asked_network(
 
 
 def scorer_json(network: Network, costs: Costs | None = None) -> str:
-    """Return the network for the page's scorer; the logarithms of a large one with nine decimals.
+    """Return the network for the page's scorer, with nine decimals if it's large.
 
-    A probability then differs from the model's by some billionths, which nobody sees.
+    A probability then differs from the model's by a few billionths, which is invisible.
     """
     text = network.to_json(unknowns=False, costs=costs)
     if len(text) < LARGE_TEXT:
@@ -81,11 +81,11 @@ def scorer_json(network: Network, costs: Costs | None = None) -> str:
 
 
 def interval_tables(network: Network, level: float) -> dict[str, Any] | None:
-    """Return what the page needs for the interval of a complete row, as `predict_interval` has it.
+    """Return what the page needs to compute the interval of a complete row (`predict_interval`).
 
     For each number of the scorer in turn (prior, then each feature's `log_prob` and
-    `log_within`), which of the `pairs` says how far it may be off below and above, squared.
-    None where the tables have no spread, or too many cells.
+    `log_within`), the index into `pairs` of its squared deviations below and above.
+    None if the tables have no spread, or too many cells.
     """
     spread = network.tables.spread
     if spread is None or sum(map(_n_cells, network.tables.families)) > MAX_INTERVAL_CELLS:
@@ -104,7 +104,7 @@ def interval_tables(network: Network, level: float) -> dict[str, Any] | None:
 
 
 def _n_cells(table: FamilyTable) -> int:
-    """Return the number of probabilities of a table, as a scorer has it."""
+    """Return the number of probabilities of a table in a scorer."""
     if isinstance(table, GroupedTable):
         return table.log_group.size + table.log_within.size
     return prod(table.member_arities) * table.n_classes

@@ -15,7 +15,7 @@ from tanager.codes import Codebook
 from tanager.escaping import visible
 from tanager.report.rendering import page_environment
 
-# What stages report about themselves, and what stands elsewhere on the page.
+# Internal facts of the stages, and those shown elsewhere on the page.
 _NO_CHOICE = {
     *("seconds", "cpu_seconds", "passes", "peak_memory_mb"),
     *("mutual_information", "fingerprint", "rows"),
@@ -23,9 +23,9 @@ _NO_CHOICE = {
 
 
 def column_facts(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str, str]]:
-    """Return what the audit of the columns found, those it acted on first.
+    """Return the findings of the column audit, columns it acted on first.
 
-    A model file tells only how columns are read.
+    A model file only records how columns are read.
     """
     found = [f for f in info.get("codes", {}).get("audit", ()) if isinstance(f, Mapping)]
     if not found:
@@ -52,7 +52,7 @@ def option_facts(model: Any) -> list[tuple[str, str]]:
 
 
 def training_facts(info: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return how long the fit took, and what its stages chose."""
+    """Return the training time and the choices of the stages of the fit."""
     stages = [stage for stage in info.values() if isinstance(stage, Mapping)]
     seconds = sum(float(stage.get("seconds", 0.0)) for stage in stages)
     facts = [("Training time", f"{seconds:.2f} s")] if seconds else []
@@ -67,7 +67,7 @@ def training_facts(info: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _choice(value: Any) -> str:
-    """Return a choice in a few words; nothing for what is no choice to read."""
+    """Return a choice in a few words, or nothing if it isn't readable."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
@@ -81,7 +81,7 @@ def _choice(value: Any) -> str:
 
 
 def one_line(value: Any) -> str:
-    """Return a value as text on one line, cut where it is long."""
+    """Return a value as text on one line, truncated if long."""
     text = " ".join(str(value).split())
     return text if len(text) <= 300 else f"{text[:299]}…"
 
@@ -89,7 +89,7 @@ def one_line(value: Any) -> str:
 def render_notes(text: str) -> str:
     r"""Return notes in simple Markdown as HTML: headings, lists, paragraphs, bold, code.
 
-    Anything else stays the text it is; no markup of the notes reaches the page.
+    Anything else stays plain text; no HTML in the notes reaches the page.
 
     >>> render_notes("# Use\n\nFor **screening** only, <b>never</b> alone.")
     '<h3>Use</h3><p>For <b>screening</b> only, &lt;b&gt;never&lt;/b&gt; alone.</p>'
@@ -115,7 +115,7 @@ def _inline(text: str) -> str:
 
 
 def card_markdown(**facts: Any) -> str:
-    """Return the card: metadata, notes, how to use it, scores, features and facts."""
+    """Return the card: metadata, notes, usage, scores, features and facts."""
     environment = page_environment()
     environment.autoescape = False
     environment.filters.update(plain=_text, json=json.dumps)
@@ -124,5 +124,5 @@ def card_markdown(**facts: Any) -> str:
 
 
 def _text(text: str) -> str:
-    """Return a text that Markdown and HTML take as it is: names come from tables."""
+    """Escape a text for Markdown and HTML: names come from tables."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(visible(text).split()))

@@ -1,4 +1,4 @@
-"""What a page knows of each class and feature: values, their probabilities and counts.
+"""A page's data about each class and feature: values, their probabilities and counts.
 
 From P(value, class) the page draws log-odds; from N(value, class) intervals and the density of
 rows. Everything is an aggregate.
@@ -29,18 +29,18 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class ShownClasses:
-    """Which classes have a place of their own."""
+    """Which classes are shown individually."""
 
-    names: tuple[str, ...]  # of the places; the last is that of the rest, where there is one
+    names: tuple[str, ...]  # of the places; the last is for all other classes, if any
     places: tuple[int, ...]  # the place of each class
 
     @property
     def n_hidden(self) -> int:
-        """Classes that share the last place; 0 where every class has its own."""
+        """Number of classes that share the last place; 0 if every class has its own."""
         return len(self.places) - len(self.names) + 1 if len(self.places) > len(self.names) else 0
 
     def gather(self, by_class: Floats) -> Floats:
-        """Add up the last axis, one entry a class, to one entry a place."""
+        """Sum the last axis, one entry per class, to one entry per place."""
         out = np.zeros((*by_class.shape[:-1], len(self.names)))
         for at, place in enumerate(self.places):
             out[..., place] += by_class[..., at]
@@ -52,7 +52,7 @@ class ShownClasses:
 
 
 def show_classes(network: Network) -> ShownClasses:
-    """Give every class a place, or the most probable ones and one to all others."""
+    """Give every class a place, or the most probable ones and one for all others."""
     names = [str(label) for label in network.codebook.classes]
     if len(names) <= MAX_CLASSES:
         return ShownClasses(tuple(names), tuple(range(len(names))))
@@ -66,15 +66,15 @@ def show_classes(network: Network) -> ShownClasses:
     )
 
 
-MAX_DETAILED = 80  # features with a picture; the others are named with their information
-MAX_BANDS = 32  # intervals of confidence along a number
+MAX_DETAILED = 80  # features with a plot; the others are listed with their information
+MAX_BANDS = 32  # confidence intervals along a number
 MAX_VALUES = 30  # categories with a bar; the others share one
 MAX_CONTEXTS = 12  # parent values with a curve
 CONTEXT_CELLS = 1_500  # numbers of all contexts of a feature
 
 
 class FeatureFacts:
-    """Plain facts of every feature of a structure."""
+    """Facts about every feature of a structure, as plain data."""
 
     def __init__(
         self, information: NetworkInformation, classes: ShownClasses, rows: PageRows | None
@@ -83,7 +83,7 @@ class FeatureFacts:
         self.classes, self.rows = classes, rows
 
     def describe(self, order: Sequence[int]) -> list[dict[str, Any]]:
-        """Return the facts of all features, those of the first of `order` in detail."""
+        """Return the facts of all features, in detail for the first ones of `order`."""
         features = range(len(self.network.structure.selected))
         return [self._facts(at, detailed=at in order[:MAX_DETAILED]) for at in features]
 
@@ -110,7 +110,7 @@ class FeatureFacts:
         facts.update(_values(column, groups))
         facts["p"] = short_numbers(_merge(shown, groups))
         if isinstance(column, NumericColumn) and column.n_ordered > MAX_BANDS:
-            # Intervals of so few rows would say nothing: neighbours have one together.
+            # Intervals of so few rows would be meaningless: neighbours share one.
             weights = shown.sum(axis=1)
             facts["bands"] = pool_neighbours(weights, column.n_ordered, MAX_BANDS).tolist()
         if self.rows is not None:
@@ -156,7 +156,7 @@ class FeatureFacts:
 def counted_bits(counts: Floats) -> tuple[float, float]:
     """Return the mutual information of counts (arity, n_classes) and its standard error, in bits.
 
-    Less what chance alone gives (Miller and Madow's correction), at least 0.
+    Corrected for the bias of chance (Miller and Madow), at least 0.
     """
     total = float(counts.sum())
     seen = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0] / max(total, 1.0)
@@ -173,7 +173,7 @@ def counted_bits(counts: Floats) -> tuple[float, float]:
 def _inside(said: Floats, counts: Floats) -> NDArray[np.bool_]:
     """Return whether log-odds of P(value, class) lie within the 95 % limits of the counts.
 
-    As the page draws them: of each class that was seen, at each value that was.
+    As the page draws them: for each class that was observed, at each observed value.
     """
     rows, classes = counts.sum(axis=1) > 0, counts.sum(axis=0)
     close = []
@@ -187,7 +187,7 @@ def _inside(said: Floats, counts: Floats) -> NDArray[np.bool_]:
 def count_interval(counts: Floats, target: int) -> Floats:
     """Return 95 % intervals of the log-odds from counts (arity, n_classes), shape (2, arity).
 
-    The normal interval of a log odds ratio, one half added to every count
+    The normal interval of a log odds ratio, with one half added to every count
     (Haldane and Anscombe).
     """
     own = counts[:, target] + 0.5
@@ -201,7 +201,7 @@ def count_interval(counts: Floats, target: int) -> Floats:
 
 
 def _groups(column: Column, share: Floats) -> NDArray[np.int64]:
-    """Return the place of each value; categories past the most probable share the last."""
+    """Return the place of each value; categories beyond the most probable share the last."""
     n_values = column.arity
     if isinstance(column, NumericColumn) or n_values <= MAX_VALUES:
         return np.arange(n_values)
@@ -214,7 +214,7 @@ def _groups(column: Column, share: Floats) -> NDArray[np.int64]:
 
 
 def _merge(by_value: Floats, groups: NDArray[np.int64]) -> Floats:
-    """Add up values (first axis) that share a place."""
+    """Sum the values (first axis) that share a place."""
     out = np.zeros((int(groups.max(initial=-1)) + 1, *by_value.shape[1:]))
     np.add.at(out, groups, by_value)
     return out
@@ -238,7 +238,7 @@ def _values(column: Column, groups: NDArray[np.int64]) -> dict[str, Any]:
 
 
 def _short_cuts(cuts: list[float]) -> list[float]:
-    """Return cuts with as few digits as tell them apart."""
+    """Return cuts with as few digits as distinguish them."""
     for digits in range(6, 17):
         short = [float(f"{cut:.{digits}g}") for cut in cuts]
         if len(set(short)) == len(cuts):

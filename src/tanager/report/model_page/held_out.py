@@ -1,4 +1,4 @@
-"""Predictions for rows that the predicting model has not seen."""
+"""Predictions for rows that the model wasn't trained on."""
 
 from __future__ import annotations
 
@@ -27,47 +27,47 @@ Floats = NDArray[np.float64]
 Key = TypeVar("Key")
 
 MAX_LOSS_ROWS = 4_000  # rows on which each feature and each edge is left out in turn
-MAX_LOSS_FEATURES = 100  # features and edges so tried, the most informative
+MAX_LOSS_FEATURES = 100  # features and edges to leave out, the most informative
 MAX_LOSS_EDGES = 100
-MAX_KNOWN_ROWS = 1_000  # of a fold, with a part of the features unknown
+MAX_KNOWN_ROWS = 1_000  # rows per fold to predict with part of the features unknown
 KNOWN_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _SEED = 0
-FOLDS = 5  # where nobody says how many
-BASELINE_INTERVALS = 10  # of a number, to naive Bayes and logistic regression
+FOLDS = 5  # by default
+BASELINE_INTERVALS = 10  # of a number, for naive Bayes and logistic regression
 BASELINE_FOLDS = 5
 LOGISTIC_SIZE = 30_000_000  # rows x features x classes: about six seconds per fold
-LEAST_TRAINING_ROWS = 20  # of a point of the learning curve
+LEAST_TRAINING_ROWS = 20  # for a point of the learning curve
 LEAST_CURVE_ROWS = 25  # a fifth of them is held out
 
 
 @dataclass(frozen=True, eq=False)
 class Measurement:
-    """Probabilities of rows, and what the model loses on them without a feature or an edge."""
+    """Predicted probabilities of rows, and the loss added by leaving out a feature or an edge."""
 
     probabilities: Floats  # (n_rows, n_classes)
-    # Whether the rows are those the model was fitted on; None where nobody knows.
+    # Whether the rows are those the model was fitted on; None if unknown.
     own_rows: bool | None
-    folds: int  # folds of cross-validation; 0 where the model itself predicted the rows
-    # Rise of the log-loss when a feature is not known, nats per row.
+    folds: int  # cross-validation folds; 0 if the model itself predicted the rows
+    # Increase in log-loss when a feature is unknown, nats per row.
     feature_losses: dict[str, float] = field(default_factory=dict)
-    # Rise of the log-loss without an edge (parent, feature).
+    # Increase in log-loss without an edge (parent, feature).
     edge_losses: dict[tuple[str, str], float] = field(default_factory=dict)
-    # In how many folds' models an edge stood again, in either direction.
+    # Number of folds whose model has an edge too, in either direction.
     edge_folds: dict[tuple[str, str], int] = field(default_factory=dict)
-    # The log-loss with a share of the features known and, where asked for, that of a refit on just
-    # those; empty where unknown features can't be summed out exactly.
+    # The log-loss with a share of the features known and, if requested, that of a refit on just
+    # those; empty if unknown features can't be summed out exactly.
     known: list[dict[str, float]] = field(default_factory=list)
 
 
 def predict_held_out(
     model: Any, rows: PageRows, *, folds: int | None, with_refits: bool = False
 ) -> Measurement:
-    """Return honest probabilities of rows.
+    """Return out-of-sample probabilities of rows.
 
     Rows that the model was fitted on are predicted by cross-validation: the
-    same estimator is fitted again without each fold. Any others the model
-    predicts itself. With `folds` of None there are five, or as many as there are rows.
-    `with_refits` also fits, without each fold, random parts of the columns.
+    same estimator is refitted without each fold. Any other rows are predicted by
+    the model itself. If `folds` is None, there are five, or as many as there are rows.
+    `with_refits` also refits on random subsets of the columns without each fold.
     """
     if folds is None:
         folds = min(FOLDS, len(rows.labels))
@@ -91,7 +91,7 @@ def predict_held_out(
 
 
 class _Means(Generic[Key]):
-    """Means by key over folds, a fold counting as often as it has rows."""
+    """Means by key over folds, weighted by the number of rows of a fold."""
 
     def __init__(self) -> None:
         self._sums: defaultdict[Key, Floats] = defaultdict(lambda: np.zeros(2))
@@ -104,7 +104,7 @@ class _Means(Generic[Key]):
 
 
 class _KnownLosses:
-    """Gathers, over folds, the log-loss with a share of the features known, the rest summed out."""
+    """Collects, over folds, the log-loss with a share of the features known, others summed out."""
 
     def __init__(self) -> None:
         self._means: _Means[tuple[float, str]] = _Means()
@@ -117,9 +117,9 @@ class _KnownLosses:
         fold: int,
         refit: Callable[[list[str], NDArray[np.int64]], Floats] | None = None,
     ) -> None:
-        """Add a random set of features for each share, each within the next.
+        """Add a random set of features for each share, each a subset of the next.
 
-        `refit` predicts some of the rows by a model of some columns alone.
+        `refit` predicts some of the rows with a model of some columns only.
         """
         structure = network.structure
         if not (network.tables.normalized and structure.is_moral() and structure.selected):
@@ -147,7 +147,7 @@ class _KnownLosses:
 
 
 class _Losses:
-    """Gathers, over folds, what their models lose without features and edges of the network."""
+    """Collects, over folds, the loss added by leaving out features and edges of the network."""
 
     def __init__(self, network: Network) -> None:
         information = NetworkInformation(network)
@@ -215,7 +215,7 @@ def _fit_and_predict(
     """Fit the model's estimator on some rows and predict others, for all classes."""
     y = network.codebook.classes[rows.labels[train]]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the first fit told the user already
+        warnings.simplefilter("ignore")  # the first fit warned the user already
         fitted = clone(model).set_params(verbose=0).fit(rows.table.take(train), y)
         probabilities = fitted.predict_proba(rows.table.take(test))
     present = network.codebook.encode_labels(fitted.classes_).astype(np.int64)
@@ -226,11 +226,11 @@ def _fit_and_predict(
 def baseline_probabilities(network: Network, rows: PageRows) -> dict[str, Floats]:
     """Return cross-validated probabilities of logistic regression and naive Bayes on the rows.
 
-    Both see the model's own codes, numbers pooled into at most ten intervals of equal
+    Both use the model's own codes, with numbers pooled into at most ten intervals of equal
     frequency: finer ones would make them worse. An unknown value contributes nothing. Naive
-    Bayes, with probabilities (n + 1/values) / (N + 1), only stands beside a model with edges.
-    Logistic regression (one-hot, L2 penalty of strength 1) is fitted on fewer rows where
-    rows x features x classes exceed `LOGISTIC_SIZE`.
+    Bayes, with probabilities (n + 1/values) / (N + 1), is only shown for a model with edges.
+    Logistic regression (one-hot, L2 penalty of strength 1) is fitted on fewer rows if
+    rows x features x classes exceeds `LOGISTIC_SIZE`.
     """
     domain, n_rows = network.codebook.domain, rows.labels.shape[0]
     fold = np.random.default_rng(_SEED).permutation(n_rows) % max(2, min(BASELINE_FOLDS, n_rows))
@@ -278,7 +278,7 @@ def _naive_bayes(fold: _BaselineFold) -> Floats:
 
 
 def _logistic_regression(fold: _BaselineFold) -> Floats:
-    """Return the probabilities of the test rows; class frequencies where one class is left."""
+    """Return the probabilities of the test rows; class frequencies if only one class is left."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import OneHotEncoder
 
@@ -290,10 +290,10 @@ def _logistic_regression(fold: _BaselineFold) -> Floats:
         counts = np.bincount(labels[train], minlength=n_classes) + 1.0
         return np.broadcast_to(counts / counts.sum(), (len(test), n_classes))
     rows = np.stack(codes, axis=1)
-    # An unknown value, coded past the last, has no column.
+    # An unknown value, coded after the last, has no column.
     one_hot = OneHotEncoder(categories=[np.arange(n) for n in arities], handle_unknown="ignore")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a baseline that has nearly converged will do
+        warnings.simplefilter("ignore")  # a nearly converged baseline is good enough
         model = LogisticRegression().fit(one_hot.fit_transform(rows[train]), labels[train])
     found = model.predict_proba(one_hot.transform(rows[test]))
     return complete_probabilities(found, present, n_classes, len(train))
@@ -302,7 +302,7 @@ def _logistic_regression(fold: _BaselineFold) -> Floats:
 def learning_curve(
     model: Any, rows: PageRows, progress: Callable[[str], None] | None = None
 ) -> list[dict[str, float]]:
-    """Fit on 1/16, 1/8, ... of the rows and measure on a fifth that no fit sees."""
+    """Fit on 1/16, 1/8, ... of the rows and evaluate on a held-out fifth."""
     network: Network = getattr(model, "network_", model)
     if model is network:
         raise ConfigurationError(

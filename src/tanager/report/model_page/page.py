@@ -1,4 +1,4 @@
-"""The model's own page: one HTML file that shows the model and computes with it."""
+"""The HTML report of a model: one file that shows the model and computes with it."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ from tanager.report.model_page.trust import compare_scores, describe_trust
 from tanager.report.rendering import check_ending, render_page
 
 BITS = float(np.log(2.0))  # nats in a bit
-INTERVAL = 0.9  # level of the intervals beside probabilities
+INTERVAL = 0.9  # level of the intervals next to probabilities
 _SCRIPTS = ("dom", "effects", "network", "features", "whatif", "trust", "main")
 
 
 class Ranking(NamedTuple):
-    """The features by what they say: information in bits, and the loss without each."""
+    """The features by importance: mutual information in bits, and the loss without each."""
 
     names: Sequence[str]
     bits: Sequence[float]
@@ -68,7 +68,7 @@ class Ranking(NamedTuple):
 
 
 class _Subject:
-    """A model with what was measured of it, as the templates and the scripts read it."""
+    """A model with its measurements, as the templates and scripts read them."""
 
     def __init__(
         self, model: Any, file: list[tuple[str, str]], tell: Callable[[str], None]
@@ -98,7 +98,7 @@ class _Subject:
         self.prices: dict[str, float] = {}
 
     def measure(self, rows: PageRows, folds: int | None, with_refits: bool) -> None:
-        """Measure the model on rows."""
+        """Evaluate the model on rows."""
         network, domain = self.network, self.network.codebook.domain
         self.tell("predicting")
         held = predict_held_out(self.model, rows, folds=folds, with_refits=with_refits)
@@ -118,19 +118,19 @@ class _Subject:
         self.rows, self.held = rows, held
 
     def read_costs(self, costs: Any, prices: Mapping[str, float] | float) -> None:
-        """Read what actions and questions cost."""
+        """Read the costs of actions and the prices of questions."""
         self.costs = read_costs(self.network, costs)
         pairs = zip(self.network.structure.names, read_prices(self.network, prices), strict=True)
         self.prices = {name: price for name, price in pairs if price}
 
     @property
     def n_probabilities(self) -> int:
-        """How many numbers the model has, those of the class among them."""
+        """Number of probabilities in the model, including the class prior."""
         tables = self.network.tables
         return int(sum(map(n_probabilities, tables.families))) + tables.log_prior.size
 
     def facts(self) -> list[tuple[str, list[tuple[str, str]]]]:
-        """Return the groups of the card that differ from model to model."""
+        """Return the groups of the card that depend on the model."""
         edits = [(str(at), one_line(edit)) for at, edit in enumerate(self.network.history, 1)]
         versions = {"Python": platform.python_version(), "NumPy": np.__version__}
         columns = column_facts(self.info, self.network.codebook)
@@ -144,7 +144,7 @@ class _Subject:
 
     @cached_property
     def drawings(self) -> list[Any]:
-        """The network whole and, where it has many leaves, before that with leaves folded."""
+        """The full network, preceded by one with leaves folded if it has many leaves."""
         graph = network_graph(self.network, self.information)
         plans = [plan_drawing(graph), plan_drawing(graph, fold=False)]
         return plans if plans[0].legend.folded else plans[1:]
@@ -156,7 +156,7 @@ class _Subject:
 
     @cached_property
     def features(self) -> list[dict[str, Any]]:
-        """Facts of every feature, those of the most informative in detail."""
+        """Facts about every feature, in detail for the most informative."""
         ranking, facts_of = self.ranking, FeatureFacts(self.information, self.classes, self.rows)
         features = facts_of.describe(ranking.order)
         for at, facts in enumerate(features):
@@ -167,15 +167,15 @@ class _Subject:
         return features
 
     def data(self, loadable_rows: int) -> dict[str, Any]:
-        """Return what the page's scripts read."""
+        """Return the data for the page's scripts."""
         network, asked, classes = self.network, self.asked, self.classes
         place = {name: at for at, name in enumerate(network.structure.features)}
         rank = {at: i for i, at in enumerate(self.ranking.order)}
         names = asked.structure.features
         arities = network.codebook.domain.arities[list(asked.structure.selected)]
-        askable = [i for i in range(len(names)) if arities[i] > 1]  # one value says nothing
+        askable = [i for i in range(len(names)) if arities[i] > 1]  # one value: no information
         prior = classes.gather(np.exp(network.log_prior))
-        alone = prior[:-1] if classes.n_hidden else prior  # without what stands for the rest
+        alone = prior[:-1] if classes.n_hidden else prior  # without the place of all other classes
         data: dict[str, Any] = {
             "target": self.target,
             "classes": list(classes.names),
@@ -222,22 +222,22 @@ def write_report(
 ) -> None:
     """Write the page of a model: one HTML file that works offline.
 
-    It shows what the model predicts and how well, draws the network and what
-    every feature says, lets the reader ask "what if" with any inputs unknown,
-    exactly as `predict_proba` answers, and tells how far to trust it.
+    It shows what the model predicts and how well, plots the network and every
+    feature's effect, answers what-if queries with any inputs unknown, exactly
+    as `predict_proba` does, and shows how far to trust the model.
 
     Parameters
     ----------
     model : BayesNetClassifier, Network or path of a model file
     path : path
-        The page; with the ending ``.md`` the model card alone, as Markdown with the metadata
-        that Hugging Face's hub reads.
+        The page; with the extension ``.md``, only the model card, as Markdown with the metadata
+        that the Hugging Face Hub reads.
     X, y : table and classes, optional
-        What the model is measured on; `y` may be the name of a column of X.
-        The page holds aggregates of them only. Rows that the model was fitted
+        Rows to evaluate the model on; `y` may be the name of a column of X.
+        The page contains only aggregates of them. Rows that the model was fitted
         on are recognised, and predicted by cross-validation.
     **options
-        As `render_report` has them.
+        Those of `render_report`.
 
     Examples
     --------
@@ -280,32 +280,32 @@ def render_report(
     Parameters
     ----------
     model, X, y
-        As `write_report` has them.
+        As in `write_report`.
     title : str, optional
     notes : str, optional
-        Intended use and whatever else belongs on the model card, in simple
+        Intended use and other notes for the model card, in simple
         Markdown.
     folds : int, optional
-        Folds of the cross-validation where the rows are those of the fit, by
-        default 5, or as many as there are rows; 0 measures on the fitted rows
-        themselves, and says so. So does a single row.
+        Cross-validation folds if the rows are the training rows, by default 5,
+        or the number of rows; 0 (or a single row) evaluates on the training rows
+        themselves, and the page says so.
     loadable_rows : int, default=0
-        So many rows are written into the page, from the first, to be loaded by
-        their number. Only then does the page hold rows.
+        Embed this many rows in the page, starting with the first, to load them
+        by number. Only then does the page contain rows.
     with_learning_curve : bool, default=False
-        Fit again on a sixteenth to all of the rows.
+        Refit on parts of the rows, from a sixteenth to all of them.
     with_refits : bool, default=False
-        Beside the log-loss with a part of the inputs unknown, draw that of the estimator fitted
-        again on just the known ones: four more fits per fold.
+        Next to the log-loss with part of the inputs unknown, plot that of the estimator
+        refitted on just the known ones: four more fits per fold.
     max_rows : int, default=100_000
-        Of a larger table about so many rows are drawn.
+        From a larger table, about this many rows are sampled.
     markdown : bool, default=False
-        Return the model card alone.
+        Return only the model card.
     costs, prices : optional
-        As for `BayesNetClassifier.decide` and `next_question`: the page then says what to do,
-        and ranks questions by what they save.
+        As for `BayesNetClassifier.decide` and `next_question`: the page then shows decisions,
+        and ranks questions by the cost they save.
     progress : callable, optional
-        Is told in a few words what is being done.
+        Called with a short description of each step.
     """
     file = Path(model) if isinstance(model, str | os.PathLike) else None
     estimator = load(file) if file is not None else model
@@ -383,5 +383,5 @@ def _describe_file(file: Path | None) -> list[tuple[str, str]]:
 
 @cache
 def page_asset(name: str) -> str:
-    """Return a file that pages are made of."""
+    """Return the text of one of the page's assets."""
     return files("tanager.report.model_page").joinpath("assets", name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The rows that a page measures the model on, read once and coded."""
+"""The rows that a page evaluates the model on, read once and coded."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from tanager.sources import Source, open_source
 
 
 def pool_neighbours(weights: ArrayLike, n_ordered: int, most: int) -> NDArray[np.uint16]:
-    """Return groups of neighbours of about equal weight, at most so many.
+    """Return groups of neighbours of about equal weight, at most `most`.
 
-    `weights` (arity,) are rows of each value, or their share. The first `n_ordered` values
-    stand in an order, and no more than `most` are left as they are; the others ("missing")
-    stay alone.
+    `weights` (arity,) is the number or share of rows of each value. The first `n_ordered`
+    values are ordered, and left ungrouped if there are at most `most`; the others ("missing")
+    are never grouped.
 
     >>> pool_neighbours([10, 10, 10, 10, 40, 5], n_ordered=5, most=2).tolist()
     [0, 0, 0, 0, 1, 2]
@@ -39,7 +39,7 @@ def pool_neighbours(weights: ArrayLike, n_ordered: int, most: int) -> NDArray[np
 
 
 def n_groups(groups: NDArray[np.uint16]) -> int:
-    """Return how many groups there are.
+    """Return the number of groups.
 
     >>> n_groups(np.array([0, 0, 1], np.uint16)), n_groups(np.array([], np.uint16))
     (2, 0)
@@ -48,7 +48,7 @@ def n_groups(groups: NDArray[np.uint16]) -> int:
 
 
 MAX_ROWS = 100_000
-_SEED = 18  # of the rows that are kept where there are more
+_SEED = 18  # for sampling rows of a large source
 
 Floats = NDArray[np.float64]
 
@@ -58,24 +58,24 @@ class PageRows:
     """Rows with their classes."""
 
     table: pa.Table  # the features, under the model's names
-    codes: Codes  # (n_features, n_rows): by the model's codebook
+    codes: Codes  # (n_features, n_rows): from the model's codebook
     labels: NDArray[np.uint16]  # (n_rows,): the classes, as codes
-    index: NDArray[np.int64]  # (n_rows,): the rows' places in the source
-    n_source: int  # rows of the source; more than are here where it is large
-    # Gives codes and labels of all rows, a part at a time; of a large source they are read
+    index: NDArray[np.int64]  # (n_rows,): the rows' positions in the source
+    n_source: int  # rows of the source, of which only a sample is kept if large
+    # Yields codes and labels of all rows in batches; those of a large source are read
     # again.
     read_all: Callable[[], Iterable[CodedRows]]
 
     def value_counts(self, feature: int, arity: int, n_classes: int) -> Floats:
-        """Return N(x, y) of one feature, shape (arity, n_classes); unknown values left out."""
+        """Return N(x, y) of one feature, shape (arity, n_classes), without unknown values."""
         return count_values(self.codes[feature], self.labels, arity, n_classes)
 
 
 def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> PageRows:
-    """Read rows and their classes; of a large source a sample that a hash of the index draws.
+    """Read rows and their classes; of a large source, a sample drawn by a hash of the index.
 
-    `y` are the classes, or the name of their column in `X`; other columns that the model does
-    not know are passed over.
+    `y` are the classes, or the name of their column in `X`; other columns that the model
+    doesn't know are ignored.
     """
     codebook, source = network.codebook, open_source(X)
     target = y if isinstance(y, str) else None
@@ -93,7 +93,7 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
         labels = every[index]
     else:
         missing = np.flatnonzero(np.asarray(table[target].is_null()))
-        # Of a sample, too, an error tells the table's row.
+        # Errors give the row number in the table, also for a sample.
         start = int(index[missing[0]] - missing[0]) if len(missing) else 0
         labels = codebook.encode_labels(table[target], name=target, start=start)
     table = table.select(matched.features).rename_columns(codebook.domain.names)
@@ -108,11 +108,11 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
 def _read(
     source: Source, columns: list[str], max_rows: int
 ) -> tuple[pa.Table, NDArray[np.int64], int]:
-    """Return the kept rows, their places, and the number of all rows.
+    """Return the kept rows, their positions, and the total number of rows.
 
-    Those of the smallest hashes are kept. Whenever rows below a bound are twice
-    too many the bound is halved: no row is read twice, and the number of rows
-    need not be known before.
+    Rows with the smallest hashes are kept. Whenever there are twice too many below
+    the threshold, the threshold is halved: no row is read twice, and the number of
+    rows needn't be known in advance.
     """
     bound, before = np.uint64(2**64 - 1), 0
     batches: list[pa.RecordBatch] = []

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 N_BINS = 10  # of the reliability diagram, equally many rows each
 N_BARS = 20  # of the histogram of probabilities
-N_STEPS = 200  # of the threshold
+N_STEPS = 200  # of the decision threshold
 MIN_SLICE_ROWS = 30
-MAX_INTERVALS = 10  # of a number, as slices
+MAX_INTERVALS = 10  # slices along a number
 MAX_SLICES = 10
 MAX_BY_CLASS = 60
-SURE = 3.3  # standard errors beyond which a slice is out of line, among some hundred
+SURE = 3.3  # standard errors for a slice to be significant, among about a hundred
 
 Floats = NDArray[np.float64]
 
@@ -34,9 +34,9 @@ Floats = NDArray[np.float64]
 def compare_scores(
     probabilities: Floats, baselines: Mapping[str, Floats], labels: NDArray[Any]
 ) -> dict[str, Any]:
-    """Return log-loss, error rate and calibration error of the model, baselines and shares.
+    """Return log-loss, error rate and calibration error of the model and the baselines.
 
-    The shares are the class frequencies of the rows themselves, the best constant prediction.
+    One baseline predicts the class frequencies of these rows, the best constant prediction.
     """
     shares = np.bincount(labels, minlength=probabilities.shape[1]) / len(labels)
     constant = np.broadcast_to(shares, probabilities.shape)
@@ -61,7 +61,7 @@ def _scores(probabilities: Floats, labels: NDArray[Any]) -> dict[str, float]:
 def describe_trust(
     network: Network, classes: ShownClasses, rows: PageRows, probabilities: Floats
 ) -> dict[str, Any]:
-    """Return what section five of the page draws."""
+    """Return the data of the page's fifth section."""
     labels = rows.labels
     shown, truth = classes.gather(probabilities), classes.of(labels)
     n_places = len(classes.names)
@@ -83,9 +83,9 @@ def describe_trust(
 def _by_class(
     network: Network, labels: NDArray[Any], predicted: NDArray[Any]
 ) -> list[list[str | int]]:
-    """Return name, rows, rows so predicted and rows rightly so, worst recall first.
+    """Return name, rows, predicted rows and correctly predicted rows, worst recall first.
 
-    Every class that occurs has a line, up to a bound.
+    Every class that occurs gets a line, up to a limit.
     """
     n_classes = network.codebook.domain.n_classes
     own = np.bincount(labels, minlength=n_classes)
@@ -100,9 +100,9 @@ def _by_class(
 
 
 def reliability_bins(predicted: Floats, hit: NDArray[np.bool_]) -> list[list[float]]:
-    """Return mean prediction, share of hits and rows, by bins of equally many rows.
+    """Return mean prediction, observed frequency and rows, in bins of equally many rows.
 
-    Rows with one and the same probability stay in one bin.
+    Rows with the same probability stay in one bin.
     """
     order = np.argsort(predicted, kind="stable")
     ordered = predicted[order]
@@ -117,7 +117,7 @@ def reliability_bins(predicted: Floats, hit: NDArray[np.bool_]) -> list[list[flo
 
 
 def _histogram(predicted: Floats, hit: NDArray[np.bool_]) -> list[list[int]]:
-    """Return rows, and rows of the class, by probability in equal steps."""
+    """Return the number of rows, and of rows of the class, by probability in equal bins."""
     at = np.minimum((predicted * N_BARS).astype(np.int64), N_BARS - 1)
     total = np.bincount(at, minlength=N_BARS)
     of_class = np.bincount(at[hit], minlength=N_BARS)
@@ -125,9 +125,9 @@ def _histogram(predicted: Floats, hit: NDArray[np.bool_]) -> list[list[int]]:
 
 
 def _threshold(predicted: Floats, hit: NDArray[np.bool_]) -> dict[str, list[int]]:
-    """Return rows at or above each threshold 0, 1/200, ..., 1: those of the class, the others.
+    """Return the rows at or above each threshold 0, 1/200, ..., 1: of the class, and others.
 
-    A row counts as positive where its probability is at least the threshold.
+    A row counts as positive if its probability is at least the threshold.
     """
     grid = np.arange(N_STEPS + 1) / N_STEPS
     positive, negative = np.sort(predicted[hit]), np.sort(predicted[~hit])
@@ -138,23 +138,23 @@ def _threshold(predicted: Floats, hit: NDArray[np.bool_]) -> dict[str, list[int]
 
 
 def _slices_of(column: Column, codes: NDArray[Any]) -> tuple[list[str], NDArray[np.int64]]:
-    """Return the slices along a feature by name, and that of each row; one more is unknown."""
+    """Return the names of the slices along a feature, and each row's; the last is unknown."""
     counts = np.bincount(codes, minlength=column.arity + 1)[: column.arity]
     groups = pool_neighbours(counts, column.n_ordered, MAX_INTERVALS)
     n_slices = n_groups(groups)
     names = group_labels(column, groups) if n_slices < column.arity else column.labels()
-    # A point in time without the noughts at its end.
+    # A timestamp without trailing zeros.
     shown = [re.sub(r"(T00:00:00)?\.000000\b", "", name) for name in names]
     return shown, np.append(groups, n_slices).astype(int)[codes]
 
 
 def find_slices(network: Network, rows: PageRows, probabilities: Floats) -> list[dict[str, Any]]:
-    """Return the values of features on whose rows the model loses most.
+    """Return the feature values on whose rows the model's loss is highest.
 
-    A number is read in at most ten intervals of equal frequency. Ranked by the lower end of a
-    90 % interval of the mean loss, so that few rows alone make no bad slice. Beside the loss
-    stands what the model itself expects to lose, the entropy of its posteriors: where the
-    loss is beyond doubt larger, the model is too sure of itself.
+    Numbers are split into at most ten intervals of equal frequency. Ranked by the lower end of
+    a 90 % interval of the mean loss, so that a few rows don't make a bad slice. The loss is
+    shown next to the one the model expects, the entropy of its posteriors: where the loss is
+    significantly higher, the model is overconfident.
     """
     labels = rows.labels
     loss = row_losses(probabilities, labels)
