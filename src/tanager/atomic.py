@@ -1,4 +1,4 @@
-"""Files that are whole or not there."""
+"""Atomic writes: files are complete or don't exist."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _TEMPORARY = re.compile(r"\.(.*)\.[0-9a-f]{8}\.part", re.DOTALL)
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Give a temporary path in the same folder that becomes `path` when the block succeeds.
+    """Yield a temporary path in the same folder that becomes `path` when the block succeeds.
 
-    Whatever goes wrong before, the temporary file is removed and the old one stays; what a killed
-    process left is removed by the next write. Links into other folders, and anything that isn't a
-    regular file, are refused. A file keeps its permissions.
+    If anything fails, the temporary file is removed and the old one stays; files left by a killed
+    process are removed by the next write. Links into other folders, and anything that isn't a
+    regular file, are rejected. A file keeps its permissions.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "note.txt"
@@ -43,8 +43,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     part = _temporary(final)
     handle = None
     try:
-        # A new file has the permissions of any new file; one that takes the place
-        # of another is never more open than that, not even while it is written.
+        # A new file gets the usual permissions; one that replaces another never has
+        # wider permissions than that, not even while it's being written.
         mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o666
         handle = _hold(
             part, lambda: os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode | 0o600)
@@ -57,10 +57,10 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         part.replace(final)
         _sync_folder(final.parent)
     except OSError as error:
-        # Name the file that was asked for: the temporary one says nothing to anybody.
+        # Name the file the user asked for: the temporary name would be meaningless.
         if error.filename in (str(part), part) or (error.filename is None and _is_disk(error)):
             error.filename = str(path)
-            del error.filename2  # a None would be printed too
+            del error.filename2  # None would be printed too
         raise
     finally:
         with suppress(OSError):
@@ -71,7 +71,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 @contextmanager
 def replacing_folder(output: Path) -> Iterator[Path]:
-    """Give a folder beside `output`, which is empty or not there, that becomes it in the end."""
+    """Yield a folder next to `output`, which is empty or absent, that becomes it in the end."""
     remove_abandoned(output.parent, output.name)
     part = _temporary(output)
     handle = None
@@ -98,17 +98,17 @@ def replacing_folder(output: Path) -> Iterator[Path]:
 
 
 def _temporary(final: Path) -> Path:
-    """Return a path beside another, for what is to become it."""
+    """Return a temporary path next to the final one."""
     return final.with_name(f".{_start(final.name)}.{secrets.token_hex(4)}.part")
 
 
 def _start(name: str) -> str:
-    """Return as much of a name as leaves room for the rest of a temporary one, in bytes."""
+    """Truncate a name, in bytes, to leave room for the rest of a temporary name."""
     return name.encode(errors="surrogateescape")[:200].decode(errors="ignore")
 
 
 def _hold(part: Path, make: Callable[[], int]) -> int | None:
-    """Make a temporary file and lock it, which tells it from one left behind."""
+    """Create a temporary file and lock it, to distinguish it from an abandoned one."""
     while True:
         handle = make()
         if fcntl is None:
@@ -121,13 +121,13 @@ def _hold(part: Path, make: Callable[[], int]) -> int | None:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a whole text file, or leave what is there."""
+    """Write a text file completely, or leave the existing one."""
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8")
 
 
 def destination(path: str | os.PathLike[str]) -> Path:
-    """Return where the file goes; a link into another folder, or what is no file, is refused."""
+    """Return the final path; reject a link into another folder, and anything but a file."""
     given = Path(path)
     folder = Path(os.path.realpath(given.parent))
     final = Path(os.path.realpath(given))
@@ -143,7 +143,7 @@ def destination(path: str | os.PathLike[str]) -> Path:
 
 
 def _facts(final: Path) -> os.stat_result | None:
-    """Return what is known of the file that is replaced, if there is one."""
+    """Return the status of the file to replace, if there is one."""
     try:
         old = final.stat()
     except FileNotFoundError:
@@ -157,7 +157,7 @@ def _facts(final: Path) -> os.stat_result | None:
 
 
 def remove_abandoned(folder: Path, name: str | None = None) -> None:
-    """Remove what killed writers left, of files called `name` or of any: nobody holds its lock."""
+    """Remove unlocked temporary files that killed writers left, of files called `name` or any."""
     if fcntl is None:
         return
     wanted = None if name is None else _start(name)
@@ -194,12 +194,12 @@ def _keep_permissions(part: Path, old: os.stat_result) -> None:
         try:
             os.chown(part, old.st_uid if os.geteuid() == 0 else -1, old.st_gid)
         except OSError:
-            mode &= ~0o070  # another group must not gain what the old one had
+            mode &= ~0o070  # another group mustn't get the old group's permissions
     part.chmod(mode)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name itself durable, where folders can be opened."""
+    """Make the new name itself durable, if folders can be opened."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

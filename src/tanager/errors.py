@@ -1,8 +1,8 @@
-"""What can go wrong, as types.
+"""Exceptions and warnings.
 
 Every error is a `ValueError`, as scikit-learn's users expect. A message says
-what was given, what is allowed, which column or parameter it is about, and
-ends in one hint.
+what was given, what is allowed, which column or parameter is concerned, and
+ends with a hint.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = [
 class TanagerError(ValueError):
     """Base class of every error that Tanager raises on purpose.
 
-    `parameter` names what it's about, so that a front end can speak of its own option instead.
+    `parameter` names the parameter concerned, so that a front end can name its own option instead.
     """
 
     def __init__(self, message: str = "", *, parameter: str | None = None) -> None:
@@ -41,7 +41,7 @@ class DataError(TanagerError):
 
 
 class ConfigurationError(TanagerError):
-    """A parameter, or a combination of learners, is not allowed."""
+    """A parameter, or a combination of learners, isn't allowed."""
 
 
 class EngineError(TanagerError):
@@ -57,13 +57,13 @@ class ModelFileError(TanagerError):
 
 
 class ApproximationWarning(UserWarning):
-    """Some results are approximate, where the exact ones would exceed a memory bound."""
+    """Some results are approximate because exact ones would exceed a memory bound."""
 
 
 class ColumnWarning(UserWarning):
     """A column is read differently from how it's stored, left out, or carries no information.
 
-    findings: of the audit, where it's about them.
+    findings: those of the audit, if the warning is about them.
     """
 
     def __init__(self, message: str = "", findings: Sequence[Mapping[str, object]] = ()) -> None:
@@ -72,7 +72,7 @@ class ColumnWarning(UserWarning):
 
 
 def one_line(error: BaseException) -> str:
-    """Return what an error of another library says, for a sentence of ours."""
+    """Return another library's error message, to be embedded in a sentence."""
     return " ".join(str(error).split()).rstrip(".")
 
 
@@ -88,7 +88,7 @@ def explaining(what: str, hint: str, *errors: type[Exception]) -> Iterator[None]
 
 
 def listed(names: Iterable[object], most: int = 20) -> str:
-    """Return names for a message: quoted, and few and short enough to read.
+    """Return names for a message: quoted, shortened, and not too many.
 
     >>> listed(["a", "b"]), listed(range(100), most=3)
     ("'a', 'b'", '0, 1, 2 and 97 more')
@@ -104,7 +104,7 @@ def _short(name: str) -> str:
 
 
 def nearest(name: object, known: Sequence[str], least: float = 0.7) -> str:
-    """Return the question for the known name that is most like a wrong one, or nothing.
+    """Return a "did you mean" with the known name most similar to a wrong one, or nothing.
 
     >>> nearest("Clas", ["age", "class"]), nearest("Y", ["x", "y"]), nearest("z", ["x", "y"])
     (" Did you mean 'class'?", " Did you mean 'y'?", '')

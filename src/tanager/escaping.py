@@ -1,25 +1,25 @@
-"""Names and labels of unknown origin, for terminals, pictures and spreadsheets."""
+"""Escaping of untrusted names and labels for terminals, plots and spreadsheets."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-# Characters that steer a terminal instead of being shown: controls other than tab
-# and newline, and marks that turn the direction of writing; and what no XML may hold.
+# Characters that control a terminal instead of being printed: controls other than tab
+# and newline, and bidirectional marks; and characters that XML doesn't allow.
 STEERING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff"
     "\ufffe\uffff]"
 )
 
-# What spreadsheets take for a formula, some of them also in wide letters. A sign alone makes
-# no formula that does anything: labels such as "-", "+" and "-1" stay as they are. No wide
-# letter stands in brackets, where bytes would be matched one by one.
+# What spreadsheets interpret as a formula, some of it also as full-width characters. A sign alone
+# doesn't make a harmful formula: labels such as "-", "+" and "-1" stay as they are. Full-width
+# characters aren't in brackets, where single bytes would match.
 _FORMULA = "(?s)^(=|@|\uff1d|\uff20|(?:[+\\-\t\r\n]|\uff0b|\uff0d).*[(|!])"
 
 
 def visible(text: str) -> str:
-    r"""Return a text with the characters that steer a terminal spelled out.
+    r"""Return a text with control characters escaped.
 
     >>> visible("\x1b[31mred")
     '\\x1b[31mred'
@@ -28,10 +28,10 @@ def visible(text: str) -> str:
 
 
 def template_environment(*packages: str) -> Any:
-    """Return what renders the templates of packages, the first that has one deciding.
+    """Return an environment for the templates of packages; the first that has one wins.
 
-    Whatever isn't markup is escaped, and characters that steer the direction of writing are
-    spelled out.
+    Everything that isn't markup is escaped, and bidirectional marks are written as escape
+    sequences.
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -50,7 +50,7 @@ def template_environment(*packages: str) -> Any:
 
 
 def abridged(text: str, most: int = 44) -> str:
-    """Return a text of at most so many characters; its start and its end are kept.
+    """Return a text of at most `most` characters, keeping its start and its end.
 
     >>> abridged("kdb(k=2)/discriminative(form='weighted', level=3)", 20)
     'kdb(k=2)/di…level=3)'
@@ -62,9 +62,9 @@ def abridged(text: str, most: int = 44) -> str:
 
 
 def inert(table: Any) -> Any:
-    """Return an Arrow batch or table in which no name and no text is a formula.
+    """Return an Arrow batch or table without names or texts that are formulas.
 
-    A spreadsheet would run cells such as ``=cmd()``; an apostrophe in front makes them text.
+    A spreadsheet would run cells such as ``=cmd()``; a leading apostrophe makes them text.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"label": ["=cmd()", "-1", "-", "+cmd|x", "a=b"]})

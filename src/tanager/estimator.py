@@ -1,8 +1,8 @@
-"""What scikit-learn asks of an estimator, without importing scikit-learn.
+"""scikit-learn's estimator interface, without importing scikit-learn.
 
-Its import takes most of a second, and a model that is loaded to answer one row, or a command
-that prints its help, needs nothing of it. So the classes here have its methods themselves, and
-become subclasses of its `BaseEstimator` as soon as somebody has imported it: `isinstance`,
+Importing it takes most of a second, and a model that is loaded to predict one row, or a command
+that prints its help, doesn't need it. So the classes here implement its methods themselves, and
+become subclasses of its `BaseEstimator` as soon as it's imported anywhere: `isinstance`,
 metadata routing and callbacks then work as with any other estimator.
 """
 
@@ -20,16 +20,16 @@ from tanager.errors import ConfigurationError
 
 
 def is_whole(value: Any, least: int) -> bool:
-    """Return whether a parameter is a whole number from `least` on."""
+    """Return whether a parameter is a whole number of at least `least`."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least
 
 
 class _Ground:
-    """Python exchanges the base of a class for another only if it is not `object` itself."""
+    """A base other than `object`, which Python doesn't allow replacing in `__bases__`."""
 
 
 class Estimator(_Ground):
-    """Base of the classifier and of all learners: parameters by name, nested ones too.
+    """Base class of the classifier and of all learners: parameters by name, including nested ones.
 
     `__init__` of a subclass names its parameters and only stores them.
     """
@@ -42,7 +42,7 @@ class Estimator(_Ground):
         return sorted(option.name for option in given if option.kind != Parameter.VAR_KEYWORD)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name; with `deep` those of learners among them, too.
+        """Return the parameters by name; with `deep`, also those of learners among them.
 
         The parameter ``k`` of ``structure`` is ``structure__k``.
         """
@@ -56,7 +56,7 @@ class Estimator(_Ground):
         return found
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters by name, those of learners too: ``structure__k=2``."""
+        """Set parameters by name, including those of learners: ``structure__k=2``."""
         nested: dict[str, dict[str, Any]] = defaultdict(dict)
         names = self._get_param_names()
         for key, value in params.items():
@@ -75,13 +75,13 @@ class Estimator(_Ground):
         return self
 
     def _allow(self, name: str, is_good: bool, allowed: str) -> None:
-        """Refuse a parameter that is not good, with what is allowed."""
+        """Raise an error that says what is allowed, unless the parameter is valid."""
         if not is_good:
             given = f"{type(self).__name__}: {name}={getattr(self, name)!r}"
             raise ConfigurationError(f"{given}. Allowed: {allowed}.")
 
     def _choose(self, name: str, among: Iterable[str]) -> None:
-        """Refuse a parameter that is none of some words."""
+        """Raise an error unless the parameter is one of the given words."""
         words = list(among)
         self._allow(name, getattr(self, name) in words, ", ".join(map(repr, words)))
 
@@ -105,7 +105,7 @@ class Estimator(_Ground):
 
 
 class Classifier(Estimator):
-    """Base of the classifier."""
+    """Base class of the classifier."""
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags
@@ -117,7 +117,7 @@ class Classifier(Estimator):
 
 
 def join_scikit_learn() -> None:
-    """Make the classes subclasses of scikit-learn's, once that is imported."""
+    """Make the classes subclasses of scikit-learn's, once it's imported."""
     base = sys.modules.get("sklearn.base")
     if _Ground not in Estimator.__bases__ or not hasattr(base, "ClassifierMixin"):
         return
@@ -128,12 +128,12 @@ def join_scikit_learn() -> None:
     while waiting:
         kind = waiting.pop()
         waiting += kind.__subclasses__()
-        # What scikit-learn does when one of its classes is extended: `set_fit_request`, ...
+        # What scikit-learn does when one of its classes is subclassed: `set_fit_request`, ...
         base.BaseEstimator.__init_subclass__.__func__(kind)
 
 
 def _callback_support() -> tuple[Any, ...]:
-    """Return what gives an estimator `set_callbacks`, from the version that has it (1.9)."""
+    """Return the mixin that provides `set_callbacks`, from scikit-learn 1.9 on."""
     try:
         from sklearn.callback import CallbackSupportMixin
     except ImportError:
@@ -142,7 +142,7 @@ def _callback_support() -> tuple[Any, ...]:
 
 
 def with_callbacks(fit: Callable[..., Any]) -> Callable[..., Any]:
-    """Make `fit` tell scikit-learn's callbacks that it begins and ends, where it has them."""
+    """Make `fit` notify scikit-learn's callbacks, if any, when it begins and ends."""
 
     @wraps(fit)
     def told(self: Any, X: Any, y: Any = None, *more: Any, **options: Any) -> Any:

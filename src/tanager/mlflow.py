@@ -1,4 +1,4 @@
-"""MLflow: classifiers as models of its registry and its servers; needs mlflow."""
+"""MLflow flavor: log, register and serve classifiers; needs mlflow."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ FILE = "model.tanager"
 
 
 def log_model(model: BayesNetClassifier, name: str = "model", **options: Any) -> Any:
-    """Log a fitted classifier to the current run of MLflow.
+    """Log a fitted classifier to the current MLflow run.
 
     Parameters
     ----------
     model : BayesNetClassifier
     name : str, default="model"
     **options
-        As ``mlflow.pyfunc.log_model`` takes them: `registered_model_name`, `input_example`, ...
-        MLflow infers a signature from `input_example` and then insists on its types; without
-        one, columns are matched and converted as `predict` does.
+        Those of ``mlflow.pyfunc.log_model``: `registered_model_name`, `input_example`, ...
+        MLflow infers a signature from `input_example` and then enforces its types; without
+        one, columns are matched and converted as in `predict`.
 
     Returns
     -------
@@ -56,10 +56,10 @@ def save_model(model: BayesNetClassifier, path: str | os.PathLike[str], **option
 
 
 def load_model(uri: str | os.PathLike[str]) -> BayesNetClassifier:
-    """Return the classifier itself from a folder, or from a URI of MLflow's, such as ``models:/``.
+    """Return the classifier itself from a folder or an MLflow URI, such as ``models:/``.
 
-    ``mlflow.pyfunc.load_model`` returns what its servers use instead: `predict` of it gives a
-    DataFrame of the prediction and each class's probability.
+    ``mlflow.pyfunc.load_model`` returns the model as served instead: its `predict` returns a
+    DataFrame with the prediction and each class's probability.
     """
     import mlflow
 
@@ -80,7 +80,7 @@ def _facts(model: BayesNetClassifier, folder: str, options: dict[str, Any]) -> d
 
 
 class _Served:
-    """What MLflow calls to predict."""
+    """The model that MLflow calls to predict."""
 
     def __init__(self, model: BayesNetClassifier) -> None:
         self._model = model
@@ -97,5 +97,5 @@ class _Served:
 
 
 def _load_pyfunc(path: str) -> _Served:
-    """Load what `log_model` wrote: the function that MLflow looks for."""
+    """Load a logged model; MLflow looks for this function."""
     return _Served(load(path))

@@ -1,4 +1,4 @@
-"""The types of arrays that most functions take, and sums in log-space."""
+"""Common array types, and sums in log-space."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ def log_sum_exp(
 ) -> Floats:
     """Return the logarithm of the sum of exponentials along an axis.
 
-    With `overwrite` the array given is used for intermediate results.
+    With `overwrite`, the given array is used for intermediate results.
 
-    SciPy's `logsumexp` gives the same, but takes 0.3 ms a call for its checks:
-    too long inside an optimiser that asks for thousands of small ones.
+    SciPy's `logsumexp` gives the same result, but its checks take 0.3 ms per call:
+    too slow inside an optimiser with thousands of small calls.
 
     >>> log_sum_exp(np.log([[1.0, 3.0]]), axis=1).round(6).tolist()
     [1.386294]
     """
     top = logs.max(axis=axis, keepdims=True, initial=-np.inf)
-    top[~np.isfinite(top)] = 0.0  # nothing but zeros, or nothing at all
+    top[~np.isfinite(top)] = 0.0  # all zeros, or empty
     with np.errstate(divide="ignore"):
         shifted = np.subtract(logs, top, out=logs if overwrite else None)
         np.exp(shifted, out=shifted)

@@ -1,6 +1,6 @@
-"""Options of learners as JSON data: in model files, checkpoints and comparisons alike.
+"""Options of learners as JSON data, for model files, checkpoints and comparisons.
 
-A tag tells what JSON has no word for: ``$tuple``, ``$set``, ``$map``, ``$array``, ``$float``
+Tags mark types that JSON doesn't have: ``$tuple``, ``$set``, ``$map``, ``$array``, ``$float``
 (NaN and infinities), and ``$object``, one of Tanager's own learners or losses.
 """
 
@@ -19,17 +19,17 @@ import numpy as np
 
 from tanager.errors import ModelFileError
 
-Unknown = Callable[[Any, str], Any]  # given what has no data, and the option's name
+Unknown = Callable[[Any, str], Any]  # of a value that isn't data, and the option's name
 
-# Objects are made from these packages' public classes, and no others.
+# Only public classes of these packages are instantiated.
 MODULES = ("structure", "parameters", "training", "losses")
 MAX_DEPTH = 20
 
 
 def dump_option(value: Any, name: str, other: Unknown) -> Any:
-    """Return an option as JSON data from which `load_option` makes an equal one.
+    """Return an option as JSON data from which `load_option` restores an equal one.
 
-    `other` stands in for what is neither data nor a learner of ours; it is given that and a name.
+    `other` is called with any value that is neither data nor a Tanager learner, and its name.
     """
     dump = partial(dump_option, name=name, other=other)
     if isinstance(value, np.generic) and value.dtype.kind in "biufU":
@@ -45,7 +45,7 @@ def dump_option(value: Any, name: str, other: Unknown) -> Any:
     if isinstance(value, set | frozenset):
         return {"$set": sorted((dump(item) for item in value), key=json.dumps)}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biufUO":
-        # Texts of one width are as wide as the longest, which a forged file could say of any.
+        # Fixed-width strings are as wide as the longest, and a forged file could claim any width.
         kind = "|O" if value.dtype.kind == "U" else value.dtype.newbyteorder("=").str
         return {"$array": dump(value.tolist()), "dtype": kind}
     if isinstance(value, Mapping):
@@ -57,9 +57,9 @@ def dump_option(value: Any, name: str, other: Unknown) -> Any:
 
 
 def identify_option(value: Any, name: str, unknown: Unknown) -> Any:
-    """Return JSON data of any option: the same in every process, another for another option.
+    """Return JSON data of any option: the same in every process, different for other options.
 
-    `unknown` is given what another process could not know again, such as a lambda.
+    `unknown` is called with values that another process couldn't recognise, such as a lambda.
     """
     return dump_option(value, name, partial(_identify, unknown=unknown))
 
@@ -79,7 +79,7 @@ def _identify(value: Any, name: str, unknown: Unknown) -> Any:
 
 
 def load_option(data: Any, depth: int = 0) -> Any:
-    """Undo `dump_option`; a `ModelFileError` for data that it cannot have written."""
+    """Undo `dump_option`; raise a `ModelFileError` for data that it can't have written."""
     if depth > MAX_DEPTH:
         raise ModelFileError("the estimator's parameters are nested too deeply.")
     load = partial(load_option, depth=depth + 1)
@@ -110,7 +110,7 @@ def load_option(data: Any, depth: int = 0) -> Any:
 
 
 def make_object(kind: Any, parameters: Mapping[str, Any]) -> Any:
-    """Make an estimator, a learner or a loss from stored parameters."""
+    """Create an estimator, a learner or a loss from stored parameters."""
     try:
         return kind(**_without_paths(parameters))
     except (TypeError, ValueError) as error:
@@ -165,7 +165,7 @@ def _place(value: Any) -> str:
 
 
 def _is_public(value: Any) -> bool:
-    """Return whether a function or class is what its module (other than main) has by its name."""
+    """Return whether a function or class can be imported by name from its module, except main."""
     home, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(home, str) or not isinstance(name, str) or home == "__main__":
         return False

@@ -1,7 +1,7 @@
-"""What installed packages add to Tanager: entry points, looked up only when they're needed.
+"""Plugins: entry points of installed packages, looked up only when they're needed.
 
-A package declares in its ``pyproject.toml`` under ``[project.entry-points."GROUP"]`` a name and an
-object. The groups:
+A package declares a name and an object in its ``pyproject.toml``, under
+``[project.entry-points."GROUP"]``. The groups:
 
 ======================  =========================================================================
 ``tanager.structures``  a subclass of `tanager.structure.StructureLearner`
@@ -39,13 +39,13 @@ def describe_plugin(group: str, name: str) -> str:
 
 
 def load_plugin(group: str, name: str) -> Any | None:
-    """Return what an installed package gives for a name, or None where none does."""
+    """Return the object that an installed package provides for a name, or None."""
     from importlib.metadata import entry_points
 
     found = list(entry_points(group=group, name=name))
     if not found:
         return None
-    point = min(found, key=lambda point: point.value)  # the same one wherever two claim a name
+    point = min(found, key=lambda point: point.value)  # deterministic if two claim a name
     package = point.dist.name if point.dist is not None else point.module
     try:
         return point.load()

@@ -1,4 +1,4 @@
-"""Progress of long work: silent by default, a live bar where a person watches."""
+"""Progress of long work: silent by default, a live bar in a terminal or notebook."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from tanager.escaping import visible
 __all__ = ["LongWork", "Progress", "RichProgress", "one_of_many"]
 
 _log = logging.getLogger(__name__)
-LONG = 10.0  # seconds after which work is called long
+LONG = 10.0  # seconds after which the notice about slow work is logged
 _one_of_many: ContextVar[bool] = ContextVar("one_of_many", default=False)
 
 
 class Progress:
-    """Receives what long work reports, stage by stage, from one thread; this base is silent."""
+    """Receives progress reports, stage by stage, from one thread; this base class is silent."""
 
     def start(self, stage: str, total: float | None = None, unit: str = "rows") -> None:
-        """Open a stage of `total` units (None: unknown)."""
+        """Begin a stage of `total` units (None: unknown)."""
 
     def advance(self, n: float = 1, **info: object) -> None:
-        """Report `n` more units done, with facts worth showing (loss, sweep, ...)."""
+        """Report `n` more units done, with facts to show (loss, sweep, ...)."""
 
     def finish(self) -> None:
-        """Close the stage."""
+        """End the stage."""
 
 
 @contextmanager
 def one_of_many() -> Iterator[None]:
-    """Silence the slow-work notice inside: whoever runs many fits shows the progress of all."""
+    """Silence the slow-work notice in nested fits: their caller shows the overall progress."""
     token = _one_of_many.set(True)
     try:
         yield
@@ -44,7 +44,7 @@ def one_of_many() -> Iterator[None]:
 
 
 class LongWork(Progress):
-    """Silent, but log a warning once if the work takes long."""
+    """Silent, except for logging one warning if the work takes long."""
 
     def __init__(self, after: float = LONG) -> None:
         self._began = time.perf_counter()
@@ -66,7 +66,7 @@ class LongWork(Progress):
         self._done, self._stage = 0.0, (stage, total, unit, time.perf_counter())
 
     def advance(self, n: float = 1, **info: object) -> None:  # noqa: ARG002
-        """Remember how far it is."""
+        """Remember how far the stage is."""
         self._done += n
 
     def finish(self) -> None:
@@ -142,7 +142,7 @@ class RichProgress(Progress):
 
 
 def _console() -> Any:
-    """Return where bars are drawn; of a notebook that cannot move them, the plain error stream."""
+    """Return the console for bars; plain standard error if a notebook can't animate them."""
     from rich.console import Console
 
     console = Console(stderr=True)

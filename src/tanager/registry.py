@@ -1,9 +1,9 @@
 """Learners by text: the one place where ``"kdb(k=2)"`` becomes a learner.
 
-A table of learners has one line for each: its name, its module and its class.
-From that line come the text form, used by the estimator, the command line and
-the laboratory alike, and the public name of the package. Installed packages add
-learners by entry points (`tanager.plugins`).
+A table of learners has one line per learner: its name, its module and its class.
+It defines the text form, used by the estimator, the command line and the
+laboratory, and the public names of the package. Installed packages add
+learners through entry points (`tanager.plugins`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tanager.errors import ConfigurationError, nearest
 from tanager.plugins import load_plugin, plugin_names
 
 MAX_LENGTH = 2_000  # characters of a text
-MAX_DEPTH = 12  # of brackets within brackets
+MAX_DEPTH = 12  # of nested brackets
 
 _NAME = re.compile(r"[A-Za-z][\w.\-]*")
 _OPENING, _CLOSING = "([{", ")]}"
@@ -32,10 +32,10 @@ Learner = TypeVar("Learner")
 class Registry(Generic[Learner]):
     """The learners of one package, by name.
 
-    package: such as ``"tanager.structure"``; its last part is what errors call the choice.
-    base: ``module:Class`` of what every learner is; `learners` are given likewise, by name.
-    example: a learner with options, for errors; `besides` are texts read before they come here.
-    group: the entry points by which installed packages add learners.
+    package: such as ``"tanager.structure"``; its last part is the parameter's name in errors.
+    base: ``module:Class`` of the base class; `learners` are given likewise, by name.
+    example: a learner with options, for errors; `besides` are texts handled by the caller.
+    group: the entry points through which installed packages add learners.
 
     >>> from tanager.structure.registry import STRUCTURES
     >>> STRUCTURES.resolve("kdb(k=2)")
@@ -55,7 +55,7 @@ class Registry(Generic[Learner]):
 
     @property
     def exports(self) -> dict[str, str]:
-        """The public classes, and the module that each is in."""
+        """The public classes and their modules."""
         homes = (place.split(":") for place in (self.base, *self.learners.values()))
         return {kind: f"{self.package}.{module}" for module, kind in homes}
 
@@ -98,7 +98,7 @@ class Registry(Generic[Learner]):
             raise ConfigurationError(f"{text!r}: {error}. Its options: {allowed}.") from error
 
     def _find(self, name: str) -> Any | None:
-        """Return the class of a learner: ours, or one that an installed package adds."""
+        """Return the class of a learner, built-in or added by an installed package."""
         if name in self.learners:
             return self._load(self.learners[name])
         kind, base = load_plugin(self.group, name), self._load(self.base)
@@ -140,7 +140,7 @@ def _required(kind: type) -> list[str]:
 
 
 def _brief(given: Any) -> str:
-    """Return what was given on one line; of a table, say, its type."""
+    """Return the given value on one line, or only its type if it's a table or the like."""
     text = repr(given)
     return text if isinstance(given, str) or "\n" not in text else f"<{type(given).__name__}>"
 
@@ -148,7 +148,7 @@ def _brief(given: Any) -> str:
 def lazy_exports(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package whose names are loaded on first use."""
+    """Return ``__getattr__`` and ``__dir__`` of a package whose names are imported on first use."""
 
     def get(name: str) -> Any:
         if name in homes:
@@ -162,9 +162,9 @@ def lazy_exports(
 
 
 def parse_call(text: str) -> tuple[str, dict[str, Any]]:
-    """Read ``name(option=value, ...)``; nothing is ever evaluated.
+    """Parse ``name(option=value, ...)``; nothing is ever evaluated.
 
-    A value is a Python literal, or a word or call that is kept as text:
+    A value is a Python literal, or a word or call, which is kept as text:
     ``form=direct``, ``base=hdp(shape=2)``.
 
     >>> parse_call("m-estimate(m=0.5)")

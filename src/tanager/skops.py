@@ -8,7 +8,7 @@ from tanager.options import MODULES
 
 __all__ = ["trusted_types"]
 
-# What a fitted classifier consists of, besides learners and losses.
+# The parts of a fitted classifier other than learners and losses.
 PARTS = (
     "classifiers.bayesnet.BayesNetClassifier",
     "classifiers.fitting.KeptCounts",
@@ -34,11 +34,11 @@ PARTS = (
 
 
 def trusted_types() -> list[str]:
-    """Return the names of Tanager's types that ``skops.io.load`` may make.
+    """Return the names of Tanager's types that ``skops.io.load`` may create.
 
-    Model files (`tanager.save`) are the safer way: their content is checked when it is loaded.
-    skops is for a classifier within a pipeline or a search of scikit-learn's. Types of other
-    packages are yours to judge: ``skops.io.get_untrusted_types`` lists all.
+    Model files (`tanager.save`) are safer: their content is checked when it's loaded.
+    skops is for a classifier inside a scikit-learn pipeline or search. Types of other
+    packages are for you to judge: ``skops.io.get_untrusted_types`` lists all of them.
 
     Examples
     --------

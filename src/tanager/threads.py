@@ -1,8 +1,8 @@
-"""Threads of the numerical libraries: one where vectors are small.
+"""Threads of the numerical libraries: one if vectors are small.
 
-BLAS shares even a product of two short vectors among all cores, and its threads
-wait for the next one in a busy loop. An optimiser that asks for thousands of
-such products takes ten times the CPU time of one thread, and no less time.
+BLAS parallelises even a product of two short vectors over all cores, and its threads
+wait for the next one in a busy loop. An optimiser with thousands of such products
+takes ten times the CPU time of a single thread, without being faster.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ _limit: Any = None
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Hold BLAS to one thread; also a decorator.
+    """Limit BLAS to one thread; also a decorator.
 
-    The number of threads belongs to the process. It is restored when the last
-    of those who hold it leaves, whatever the order in which they came.
+    The number of threads is global to the process. It's restored when the last
+    holder exits, in whatever order they entered.
 
     >>> with one_blas_thread():
     ...     total = sum(range(3))
@@ -54,7 +54,7 @@ def _leave() -> None:
 
 @lru_cache(maxsize=1)
 def _controller() -> Any:
-    """Find the libraries once: it takes some milliseconds."""
+    """Find the libraries once, since it takes some milliseconds."""
     import scipy.linalg  # noqa: F401  # loads SciPy's own copy of BLAS
     from threadpoolctl import ThreadpoolController
 

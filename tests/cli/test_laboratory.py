@@ -120,7 +120,7 @@ def test_the_run_file_of_an_experiment_file_takes_no_foreign_place(tables):
         """)
     foreign = '{"mine": 1}\nunfinished'
     (tables / "e.run.jsonl").write_text(foreign)
-    with pytest.raises(DataError, match=r"e\.run\.jsonl is no run file"):
+    with pytest.raises(DataError, match=r"e\.run\.jsonl isn.t a run file"):
         invoke("compare", "e.toml")
     assert (tables / "e.run.jsonl").read_text() == foreign
 
@@ -146,7 +146,7 @@ def test_evaluate_tells_the_calibration_of_a_rounds_rows_together(tables):
     assert found["calibration_error"]["deviation"] is None
     assert found["accuracy"]["deviation"] > 0
     out = invoke(*given)
-    assert "calibration error: of all held-out rows of a round together" in out
+    assert "calibration error: computed over all held-out rows of a round" in out
     (line,) = [line for line in out.splitlines() if line.strip().startswith("calibration error  ")]
     assert len(line.split()) == 3  # the mean, and no deviation of one round
 

@@ -62,7 +62,7 @@ def test_with_one_round_no_deviation_is_told(run):
     json.dumps(summarize(results, METRIC).to_dict(), allow_nan=False)
     mean = results.mean(METRIC).values[0, 0]
     assert verdict(results).endswith(f", calibration error {mean:.4f}.")
-    assert say_pooled(results).startswith("calibration error: of all held-out rows of a round")
+    assert say_pooled(results).startswith("calibration error: computed over all held-out rows")
     assert say_pooled(run(1, 2, metrics=["accuracy"])) == ""
 
 
@@ -70,7 +70,7 @@ def test_a_pair_is_not_tested_by_the_noise_of_its_cells(run):
     results = run(2, 5, [PAIR, "tan/laplace"], [METRIC])
     (pair,) = summarize(results, METRIC).pairs
     assert pair.corrected_p is None
-    assert "no test tells it from" in verdict(results)
+    assert "not tested (computed per round, not per fold) against" in verdict(results)
     intervals = score_intervals(results, METRIC)
     assert sorted(intervals.centers) == sorted(results.mean(METRIC).values[0])
     assert intervals.lows == intervals.centers == intervals.highs

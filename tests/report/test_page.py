@@ -63,7 +63,7 @@ def test_every_mean_is_on_the_page(results, written):
 
 def test_the_page_says_what_is_of_a_rounds_rows_together(written):
     page = written.read_text(encoding="utf-8")
-    assert "Calibration error: of all held-out rows of a round together" in page
+    assert "Calibration error: computed over all held-out rows of a round" in page
     assert page.count("Over all held-out rows of a round, averaged over rounds.") == 1
     assert page.count("<caption>Mean over cells.</caption>") == 1
 

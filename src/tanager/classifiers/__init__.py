@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from tanager.classifiers.bayesnet import BayesNetClassifier
     from tanager.classifiers.files import load, read_network, save
 
-# Loaded on first use: scoring rows with a network needs no estimator, and so not
-# scikit-learn, whose import takes longer than everything else.
+# Imported on first use: scoring rows with a network needs neither the estimator nor
+# scikit-learn, which takes longer to import than everything else.
 _HOMES = {
     "BayesNetClassifier": "tanager.classifiers.bayesnet",
     "load": "tanager.classifiers.files",

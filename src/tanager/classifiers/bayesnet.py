@@ -1,4 +1,4 @@
-"""The one estimator: any structure with any parameters."""
+"""The estimator: any structure with any parameters."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class BayesNetClassifier(NetworkPredictor):
     ordered : mapping or None, default=None
         Ordered categories: from a feature to its values from first to last, such as
         ``{"size": ["S", "M", "L"]}``. Neighbouring values get similar estimates. pandas'
-        ordered categories, Arrow's ordered dictionaries and polars' enums need no mention. A
-        value that isn't in the list raises an error.
+        ordered categories, Arrow's ordered dictionaries and polars' enums are recognised
+        automatically. A value that isn't in the list raises an error.
     dates : None, names, or mapping of names to styles, default=None
         Text columns that are dates. The audit finds most; this is for ambiguous ones:
         ``dates={"paid": "%d/%m/%Y"}``.
@@ -72,22 +72,22 @@ class BayesNetClassifier(NetworkPredictor):
     constraints : Constraints or None, default=None
         Required and forbidden arcs, and an order of the features; see `tanager.Constraints`.
     prior : mapping, Network, TablePrior or None, default=None
-        Prior knowledge of tables, such as ``{"cough | smoker": table}``, or a network to
+        Prior knowledge about tables, such as ``{"cough | smoker": table}``, or a network to
         continue from; see `tanager.parameters.TablePrior`.
     missing : "value" or "marginalize", default="value"
-        Whether a missing value is a value of its own, or unknown and summed out. Values never
+        Whether a missing value is a separate value, or unknown and summed out. Values never
         seen in training are always summed out.
     bins : "auto", "mdl", "fine" or int, default="auto"
         How numbers are discretised: "mdl" cuts where the classes differ (minimum description
-        length), an integer there and into that many bins of equal frequency, "fine" into bins
-        of equal frequency alone: about 32, 64 from 1,500 rows on, 255 from 5,000, with a bin
+        length), an integer also into that many bins of equal frequency, "fine" only into bins
+        of equal frequency: about 32, 64 from 1,500 rows on, 255 from 5,000, with a bin
         for each frequent value. "auto" is "fine" for ``"layered"``, else "mdl".
     class_weight : None, "balanced" or dict, default=None
         The cost of an error on each class, as a factor of its prior; ``"balanced"`` makes rare
-        classes count as much as frequent ones. It doesn't reweight the rows, so few rows stay
-        weak evidence; for that, pass `sample_weight`.
+        classes count as much as frequent ones. It doesn't reweight the rows, so a few rows remain
+        weak evidence; to reweight them, pass `sample_weight`.
     class_prior : mapping or None, default=None
-        Class frequencies where the model is used, if they differ from the training rows':
+        Class frequencies in deployment, if they differ from those of the training rows:
         ``{"sick": 0.02}`` for a case-control sample. Other classes share the rest in
         proportion to their rows.
     classes_ordered : sequence or None, default=None
@@ -108,12 +108,12 @@ class BayesNetClassifier(NetworkPredictor):
         Threads of the local engine; None is one, -1 is one per core. Results don't depend on
         it. ``"layered"`` uses one thread for fewer than 50,000 rows.
     memory_limit : str, int or None, default=None
-        Memory for rows and counts besides the model, such as ``"4GB"`` or a number of bytes;
-        beyond it rows go to a temporary file, counts take more passes, and tables of too many
-        classes or values are refused. None is half of what's free. Results don't depend on it.
+        Memory for rows and counts without the model, such as ``"4GB"`` or a number of bytes; beyond
+        it, rows spill to disk, counting takes more passes, and too many classes or values are an
+        error. None is half the free memory. Results don't depend on it.
     checkpoint : path or None, default=None
-        A folder for the state of a long fit: if it's killed and started again on the same
-        rows, it resumes and ends with the same model. The folder is emptied at the end.
+        A folder for the state of a long fit: if it's killed and restarted on the same rows,
+        it resumes and gives the same model. The folder is emptied at the end.
     random_state : int, RandomState or None, default=None
         Seed for learners that use random numbers. None is a fixed seed, so fits are
         repeatable by default.
@@ -124,7 +124,7 @@ class BayesNetClassifier(NetworkPredictor):
     ----------
     classes_ : ndarray of shape (n_classes,)
     n_features_in_ : int
-    feature_names_in_ : ndarray of str, where the table names its columns
+    feature_names_in_ : ndarray of str, if the table has column names
     network_ : Network
         Codebook, structure and tables; immutable.
     structure_ : Structure
@@ -185,9 +185,9 @@ class BayesNetClassifier(NetworkPredictor):
             The classes, or the name of their column in X. A series gives the target its name.
         sample_weight : array-like or str, default=None
             Row weights, or the name of their column in X. A row of weight 2 counts as two
-            rows; weights that sum to one are one row in all. Learners that use folds
+            rows; weights that sum to one are one row in total. Learners that use folds
             (``"layered"``, ``"ktree"``, ...) assign them by position, so repeating rows
-            instead gives other folds.
+            instead gives different folds.
 
         Returns
         -------
@@ -203,20 +203,20 @@ class BayesNetClassifier(NetworkPredictor):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | str | None = None,
     ) -> Self:
-        """Add rows to the counts of a structure learned before.
+        """Add rows to the counts of a learned structure.
 
         The first call learns codes and structure from its rows, as `fit` does; later calls,
-        and calls after `fit`, keep both and add counts. Values that the first rows didn't have
-        stay unknown. For parameters from counts alone: ``"hdp"``, ``"m-estimate"``,
-        ``"friedman"``, ``"laplace"``, ``"ml"``, ``"acll"``. `drift` and `familiarity` need a
-        model that was fitted in one go.
+        and calls after `fit`, keep both and add counts. Values that don't occur in the first rows
+        stay unknown. Only for parameters that are estimated from counts: ``"hdp"``,
+        ``"m-estimate"``, ``"friedman"``, ``"laplace"``, ``"ml"``, ``"acll"``. `drift` and
+        `familiarity` need a model fitted with a single `fit`.
 
         Parameters
         ----------
         X, y, sample_weight
             As in `fit`.
         classes : array-like, default=None
-            All classes that will ever occur; read on the first call only.
+            All classes that will ever occur; only used in the first call.
 
         Returns
         -------
@@ -244,14 +244,14 @@ class BayesNetClassifier(NetworkPredictor):
         shares = class_shares(self.class_prior, classes, sums)
         given = shares, self.class_weight, classes, sums
         tables = set_class_prior(tables, *given, counted=True)
-        # What drift compares with is the first rows' alone: better none than half of it.
+        # The drift reference only covers the first rows: better none than half of one.
         network = replace(self.network_, tables=tables, reference=None)
         self.network_, self._kept_counts = network, kept
         self.info_ = self.info_.grown(rows.n_rows, context.info)
         return self
 
     def set_params(self, **params: Any) -> Self:
-        """Set parameters, those of learners too: ``structure__k=2``, even if given by name."""
+        """Set parameters, including those of learners given by name: ``structure__k=2``."""
         parameters = params.get("parameters", self.parameters)
         resolvers: dict[str, Callable[[Any], Any]] = {
             "structure": lambda text: resolve_pair(text, parameters)[0],
@@ -284,7 +284,7 @@ class BayesNetClassifier(NetworkPredictor):
     def _take(
         self, network: Network, kept_counts: KeptCounts | None, info: Mapping[str, Any]
     ) -> Self:
-        """Make a network the fitted one."""
+        """Set the fitted attributes from a network."""
         codebook = network.codebook
         self.network_, self._kept_counts, self.info_ = network, kept_counts, Info(info)
         self.classes_ = codebook.classes
@@ -312,7 +312,7 @@ class BayesNetClassifier(NetworkPredictor):
         if not isinstance(self.audit, bool | np.bool_):
             raise ConfigurationError(f"audit={self.audit!r}. Allowed: True or False.")
         known = network_prior(self.prior)
-        if known is not None:  # its tables are those of its own codes
+        if known is not None:  # its tables belong to its own codes
             if self.classes_ordered is not None:
                 raise ConfigurationError(
                     "classes_ordered can't be combined with a prior that is a network, which has "

@@ -1,6 +1,6 @@
-"""Checkpoints of a fit: a killed fit resumes, and ends with the same model.
+"""Checkpoints of a fit: a killed fit resumes and gives the same model.
 
-The folder holds, until the fit is done::
+Until the fit is done, the folder contains::
 
     checkpoint.json    which fit it is: version, options, data
     structure.json     the structure, once it's learned
@@ -30,9 +30,9 @@ _DELETE = "Delete the folder to fit from the start."
 
 
 class FitCheckpoint:
-    """The state of a fit in a folder, for the same options and the same data alone.
+    """The state of a fit in a folder, valid only for the same options and data.
 
-    It replaces the context's engine by one that journals its passes.
+    It replaces the context's engine with one that journals its passes.
     """
 
     def __init__(
@@ -57,11 +57,11 @@ class FitCheckpoint:
         context.checkpoint = self.folder
 
     def begin(self, stage: str) -> None:
-        """Begin a stage with the passes in its journal."""
+        """Begin a stage, replaying the passes in its journal."""
         self._journal.begin(stage)
 
     def structure(self) -> tuple[Structure, dict[str, Any]] | None:
-        """Return the structure and its record, if it was learned before."""
+        """Return the structure and its record, if it was already learned."""
         found = self._read("structure.json")
         if found is None:
             return None
@@ -132,8 +132,8 @@ class FitCheckpoint:
 
 
 def _identify_options(options: Mapping[str, Any], context: FitContext) -> dict[str, Any]:
-    """Return JSON data that is the same in every process, and differs for other options."""
-    # A random generator is identified by the seed that the fit has drawn from it.
+    """Return JSON data that is the same in every process, and different for other options."""
+    # A random generator is identified by the seed that the fit drew from it.
     seed = [context.seed.entropy, *context.seed.spawn_key]
     rest = [name for name in options if name != "random_state"]
     found = {name: identify_option(options[name], name, _refuse) for name in rest}
@@ -153,5 +153,5 @@ def _checksum(content: Mapping[str, Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """Return arrays and NumPy's numbers as JSON has them."""
+    """Convert arrays and NumPy's numbers for JSON."""
     return value.tolist() if hasattr(value, "tolist") else str(value)

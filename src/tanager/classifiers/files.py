@@ -19,9 +19,9 @@ from tanager.network.readers import open_network
 from tanager.options import MAX_DEPTH, dump_option, load_option, make_object
 from tanager.structure import Fixed
 
-SHORT = 16  # entries of a list that is kept
+SHORT = 16  # maximum length of a list to store
 
-# What a stage reports of the run, and not of the model.
+# Facts that a stage reports about the run, not about the model.
 RUN_FACTS = ("seconds", "cpu_seconds", "peak_memory_mb", "passes")
 
 
@@ -32,16 +32,16 @@ def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
     ----------
     estimator : BayesNetClassifier
     path : str or path-like
-        Any name; ``.tanager`` is customary. An existing file is replaced only once
-        the new one is complete, and stays as it is if anything fails.
+        Any name; the usual extension is ``.tanager``. An existing file is replaced
+        only once the new one is complete, and stays unchanged if anything fails.
 
     Notes
     -----
     The file is data (safetensors with a JSON header and a checksum), the same
-    on every platform. It doesn't hold the counts, so a loaded model can't continue
+    on every platform. It doesn't contain the counts, so a loaded model can't continue
     with `partial_fit`. How the fit was run (engine, threads, seconds, memory) is left
     out: equal models have equal files. A random generator and a prior that is a network
-    become None. Of `info_` the file keeps numbers, short lists of numbers, texts and flags.
+    become None. From `info_`, only numbers, short lists of numbers, texts and flags are stored.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
 
 
 def plain_parameters(estimator: BayesNetClassifier) -> dict[str, Any]:
-    """Return an estimator's parameters as a model file holds them, or refuse them."""
+    """Return an estimator's parameters as stored in a model file, or raise an error."""
     parameters = estimator.get_params(deep=False)
     for name in RUN_PARAMETERS:
         del parameters[name]
@@ -87,8 +87,8 @@ def load(path: str | os.PathLike[str]) -> BayesNetClassifier:
     Returns
     -------
     BayesNetClassifier
-        It predicts bit for bit what the saved one did. The file of a bare
-        `Network` gives a classifier whose `structure` is that network's, `Fixed`.
+        Its predictions are bit for bit those of the saved one. The file of a bare
+        `Network` gives a classifier with that network's structure, as `Fixed`.
 
     Notes
     -----
@@ -112,7 +112,7 @@ def read_network(
     hidden: Sequence[str] = (),
     format: str | None = None,  # noqa: A002
 ) -> BayesNetClassifier:
-    """Read a discrete Bayesian network that another program wrote.
+    """Read a discrete Bayesian network written by another program.
 
     Parameters
     ----------
@@ -122,9 +122,9 @@ def read_network(
         The node to predict: the class. It may be anywhere in the network.
     hidden : sequence of str, default=()
         Nodes that are never observed; they are summed out once and for all. All other nodes
-        are features; those that a table lacks are summed out when it's predicted.
+        are features; those that a table lacks are summed out at prediction time.
     format : {"bif", "xmlbif", "xdsl", "net"}, default=None
-        By default the file's extension says it.
+        By default given by the file's extension.
 
     Returns
     -------
@@ -134,8 +134,8 @@ def read_network(
     Notes
     -----
     The class becomes the root, by exact elimination; a network whose tables would exceed 16
-    million cells on the way is refused. Probabilities that sum to one within 1e-3 are scaled.
-    Zeros stay zeros; where a row rules out every class, the class it contradicts least wins.
+    million cells on the way raises an error. Probabilities that sum to one within 1e-3 are
+    rescaled. Zeros stay zeros; if a row rules out every class, the least contradicted one wins.
 
     Examples
     --------
@@ -159,7 +159,7 @@ def read_network(
 
 
 def _check_info(info: Any) -> dict[str, Any]:
-    """Return a file's facts about the fit, their types checked."""
+    """Return a file's facts about the fit after checking their types."""
     if not isinstance(info, dict) or not all(isinstance(stage, dict) for stage in info.values()):
         raise ModelFileError("the facts about the fit aren't an object of objects.")
     kept = {name: _facts_of_stage(stage) for name, stage in info.items()}
@@ -196,7 +196,7 @@ def _refuse(value: Any, name: str) -> NoReturn:
 
 
 def _facts_of_stage(record: Any) -> dict[str, Any]:
-    """Return what a stage says of the model, without what it says of the run."""
+    """Return a stage's facts about the model, without those about the run."""
     if not isinstance(record, Mapping):
         return {}
     return _scalars({key: value for key, value in record.items() if key not in RUN_FACTS})

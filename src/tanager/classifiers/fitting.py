@@ -1,4 +1,4 @@
-"""From coded rows to a network: how a fit is run, and the counts it keeps for more rows."""
+"""From coded rows to a network: running a fit, and keeping its counts for `partial_fit`."""
 
 from __future__ import annotations
 
@@ -45,20 +45,20 @@ from tanager.progress import LongWork, Progress, RichProgress
 from tanager.structure import FitPlan, Fixed, SelectiveKDB, Structure
 from tanager.structure.learner import JointLearner
 
-# Not part of the model: equal models have equal files, whatever engine and threads learned them.
+# Not part of the model: equal models have equal files, whatever engine and threads were used.
 RUN_PARAMETERS = ("engine", "n_jobs", "memory_limit", "checkpoint", "verbose")
-TRIAL_ROWS = 20, 100_000  # least and most rows for which tables of counts are tried on half of them
+TRIAL_ROWS = 20, 100_000  # range of rows in which tables of counts are evaluated on half of them
 TRIAL_SEED = 0xD21F
 RESAMPLING = 0xB007  # names the random streams of the rounds
 
 
 def model_options(clf: Any) -> dict[str, Any]:
-    """Return an estimator's parameters that its model depends on, those of learners too."""
+    """Return the parameters that an estimator's model depends on, including those of learners."""
     return {k: v for k, v in clf.get_params().items() if k not in RUN_PARAMETERS}
 
 
 def open_context(clf: Any, progress: Progress) -> FitContext:
-    """Return what every learner is given besides its data, from an estimator's parameters."""
+    """Return the context that every learner gets with its data, from an estimator's parameters."""
     random_state = clf.random_state
     if random_state is None or (isinstance(random_state, int | np.integer) and random_state >= 0):
         seed = np.random.SeedSequence(0 if random_state is None else int(random_state))
@@ -79,7 +79,7 @@ def open_context(clf: Any, progress: Progress) -> FitContext:
 
 
 def open_progress(verbose: int) -> AbstractContextManager[Progress]:
-    """Return progress bars, or a notice for long work alone."""
+    """Return progress bars, or only a notice if work is slow."""
     if not isinstance(verbose, int | np.integer | np.bool_):
         raise ConfigurationError(f"verbose={verbose!r}. Allowed: 0, or 1 for progress bars.")
     return RichProgress() if verbose > 0 else LongWork()
@@ -89,14 +89,14 @@ def open_progress(verbose: int) -> AbstractContextManager[Progress]:
 class KeptCounts:
     """The counts of all rows so far, and the learner that estimates tables from them."""
 
-    learner: CountLearner  # its choices made
-    classes: Floats  # (n_classes,); with the prior's, as those of the families
+    learner: CountLearner  # with its choices made
+    classes: Floats  # (n_classes,); including the prior's, as in the families
     families: list[FamilyCounts]
-    sums: Floats  # (n_classes,); of the rows alone
+    sums: Floats  # (n_classes,); of the rows only
     asked: dict[str, tuple[str, Any]]  # the learners of the first fit, as text and as data
 
     def check(self, structure: Any, parameters: Any) -> None:
-        """Refuse learners other than those of the first fit."""
+        """Reject learners other than those of the first fit."""
         for axis, (text, data) in _identify(structure, parameters).items():
             if data != self.asked[axis][1]:
                 raise ConfigurationError(
@@ -108,7 +108,7 @@ class KeptCounts:
     def add(
         self, rows: Rows, structure: Structure, context: FitContext, *, sum_out: bool
     ) -> KeptCounts:
-        """Return the counts with more rows; with `sum_out`, gaps count as the tables expect."""
+        """Return the counts with more rows; with `sum_out`, unknown values get expected counts."""
         counts = Counts(rows, context)
         if sum_out and counts.has_gaps:
             by = self.learner if self.learner.generative else HDP()
@@ -125,13 +125,13 @@ class KeptCounts:
 
 
 def _identify(structure: Any, parameters: Any) -> dict[str, tuple[str, Any]]:
-    """Return both learners as text and as data; a function without a name stands for itself."""
+    """Return both learners as text and as data; an unnamed function identifies itself."""
     learners = zip(("structure", "parameters"), resolve_pair(structure, parameters), strict=True)
     return {axis: (repr(one), identify_option(one, "", lambda v, _: v)) for axis, one in learners}
 
 
 class OnlyFromCounts:
-    """A method that exists only where the parameters come from counts."""
+    """A method that only exists if the parameters are estimated from counts."""
 
     def __init__(self, method: Callable[..., Any]) -> None:
         self._method = method
@@ -165,7 +165,7 @@ class FitRun:
         self.learner, self.plan = _plan(codebook, options, context)
         self.counts = self.filled = Counts(rows, context)
         if codebook.missing == "marginalize" and self.counts.has_gaps:
-            # Where rows are left out one by one, a row's copies would speak for it.
+            # When rows are left out one at a time, a row's copies would leak it.
             alone = isinstance(self.plan.structure_learner, SelectiveKDB)
             completed = complete_rows(self.counts, self.plan, 1 if alone else MOST_DRAWS)
             self.filled = Counts(completed, context)
@@ -175,7 +175,7 @@ class FitRun:
             self.store = FitCheckpoint(checkpoint, options, data, context)
 
     def learn_structure(self) -> Structure:
-        """Learn the structure, or read it where a checkpoint has it."""
+        """Learn the structure, or read it from a checkpoint."""
         with self.context.stage("structure") as record:
             structure = self._structure()
             information = self.filled.mi().tolist()
@@ -187,7 +187,7 @@ class FitRun:
         return structure
 
     def _structure(self) -> Structure:
-        """Learn on groups where the parameters read those; leave out what the audit does."""
+        """Learn on groups if the parameters use them, without columns that the audit leaves out."""
         counts, learner, store = self.filled, self.plan.structure_learner, self.store
         if isinstance(self.learner, GroupedLearner):
             self.plan = self.plan.for_rows(counts)
@@ -200,7 +200,7 @@ class FitRun:
             structure = found[0]
             self.context.record("structure").update(found[1])
         elif isinstance(learner, JointLearner):
-            # Tables learned with the structure need all of it, and aren't in the checkpoint.
+            # Tables learned with the structure need the whole stage and aren't in the checkpoint.
             structure, tables = learner.learn_jointly(counts, plan)
             self.plan = replace(plan, joint_tables=tables)
             if plan.limits is not None:
@@ -220,10 +220,10 @@ class FitRun:
         return structure
 
     def learn_tables(self, structure: Structure) -> tuple[Structure, Tables]:
-        """Learn the tables; also return the structure without the parents that none reads."""
+        """Learn the tables; also return the structure without the parents that no table uses."""
         if self.store is not None:
-            # Fresh counts and a fresh plan make the passes of this stage the same, whether the
-            # structure was learned or read.
+            # With fresh counts and a fresh plan, the passes of this stage are the same whether
+            # the structure was learned or read.
             self.store.begin("parameters")
             had_gaps, self.plan = self.filled is not self.counts, replace(self.plan)
             self.counts = Counts(self.rows, self.context)
@@ -246,14 +246,14 @@ class FitRun:
     def make_network(
         self, structure: Structure, tables: Tables
     ) -> tuple[Network, KeptCounts | None]:
-        """Return the network, and the counts where `partial_fit` may add to them."""
+        """Return the network, and the counts if `partial_fit` may add to them."""
         learner, options, classes = self.learner, self.options, self.codebook.classes
         sums, seen, before = self.counts.classes, self.observed.classes, tables
         shares = class_shares(options["class_prior"], classes, sums)
         asked = shares, options["class_weight"], classes, sums
         counted = isinstance(learner, CountLearner)
         if self.filled is not self.counts and not counted:
-            # Trained on completed rows, a network predicts a rare class of the rows themselves
+            # A network trained on completed rows predicts a rare class of the original rows
             # too often or too rarely.
             said = Network(self.codebook, structure, tables).log_joint_of_codes
             log_prior = tables.log_prior + fit_offsets(self.rows, said, sums, self.context)
@@ -262,7 +262,7 @@ class FitRun:
         prior_network = network_prior(options["prior"])
         history = () if prior_network is None else prior_network.history
         held, calibration = before.held_out, None
-        if held is not None and options["prior"] is None:  # prior rows may be among those held out
+        if held is not None and options["prior"] is None:  # prior rows may be held out
             moved = log_posterior(held.log_posteriors + tables.log_prior - before.log_prior)
             rates = np.ones(len(sums)) if shares is None else shares / np.maximum(sums, 1e-300)
             calibration = Calibration.of(moved, held.labels, held.weights * rates[held.labels])
@@ -281,9 +281,9 @@ class FitRun:
         return replace(network, reference=measure_reference(network, *given)), kept
 
     def _try_on_half(self, network: Network) -> HeldOutRows:
-        """Learn tables from half of the rows, and judge the others by them.
+        """Learn tables from half of the rows, and evaluate them on the other half.
 
-        Tables of counts fit their own rows too well to be judged by them.
+        Tables of counts fit their own rows too well to be evaluated on them.
         """
         halves = [self.rows.subset(Fold(TRIAL_SEED, 2, 0, inside=one)) for one in (True, False)]
         counts, others = Counts(halves[0], self.context.inner()), halves[1].gather()
@@ -298,7 +298,7 @@ class FitRun:
 def _plan(
     codebook: Codebook, options: Mapping[str, Any], context: FitContext
 ) -> tuple[ParameterLearner, FitPlan]:
-    """Return the parameter learner, and what the fit is asked for."""
+    """Return the parameter learner, and what it is asked for."""
     structure, network = options["structure"], network_prior(options["prior"])
     if structure == "auto" and network is not None:
         structure = Fixed(dict(network.structure.parents))
@@ -320,7 +320,7 @@ def _plan(
 def resampled_structures(
     clf: Any, X: Any, y: Any, sample_weight: ArrayLike | str | None, rounds: int
 ) -> Iterator[Structure]:
-    """Iterate over structures of rows drawn with replacement; see `edge_confidence`."""
+    """Iterate over structures of bootstrap samples of the rows; see `edge_confidence`."""
     options = model_options(clf)
     context = open_context(clf, Progress())
     codebook, rows = clf._encode(X, y, sample_weight, None, context)

@@ -1,4 +1,4 @@
-"""Training rows with unknown values: expectation-maximisation, and rows completed by draws."""
+"""Training rows with unknown values: expectation-maximisation, and sampled completions."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tanager.structure import TAN, FitPlan, Structure
 
 ROUNDS, TOL = 100, 1e-6  # of EM; the gain in log-likelihood per row below which it stops
 DRAFT_ROUNDS, DRAFT_TOL = 20, 1e-4  # of the network that only completes rows
-MAX_TABLE = 1 << 16  # numbers of one of its tables
+MAX_TABLE = 1 << 16  # numbers in one of its tables
 MOST_DRAWS = 4
-DRAWN_ROWS = 40_000  # completed rows beyond which each has fewer draws
-POOLED = 5.0  # rows' weight of all classes' values within a group
+DRAWN_ROWS = 40_000  # completed rows beyond which each gets fewer draws
+POOLED = 5.0  # weight, in rows, of the distribution over all classes within a group
 DRAWS_KEY = 6_304  # names the random stream of the draws
 
 
@@ -40,12 +40,12 @@ def expect_and_maximise(
     rounds: int = ROUNDS,
     tol: float = TOL,
 ) -> tuple[Tables, Counts, dict[str, Any]]:
-    """Learn tables from the counts they expect themselves, by exact inference, until convergence.
+    """Learn tables from their own expected counts, by exact inference, until convergence.
 
-    Starts from the rows without gaps in a family. Where the learner's tables aren't estimates of
-    probabilities, HDP tables do the expecting. Stops once the log-likelihood per row changes by
-    less than `tol` nats. Returns the tables, their expected counts, and a record: `rounds`,
-    `converged`, and the `log_likelihood` of all that is known, before each round and at the end.
+    Starts from the rows without gaps in a family. If the learner's tables aren't estimates of
+    probabilities, HDP tables compute the expectations. Stops once the log-likelihood per row
+    changes by less than `tol` nats. Returns the tables, their expected counts, and a record:
+    `rounds`, `converged`, and the `log_likelihood` of known values before each round and after.
     """
     expected, trace, by = counts, list[float](), learner if learner.generative else HDP()
     while True:
@@ -74,7 +74,7 @@ def expect_and_maximise(
 
 
 def add_expected(counts: Counts, structure: Structure, tables: Tables) -> tuple[Counts, float, int]:
-    """Return the counts with what tables expect of gaps, the log-likelihood, and rows left out."""
+    """Return the counts with expected counts for gaps, the log-likelihood, and rows left out."""
     families = list(zip(structure.selected, structure.parent_indices, strict=True))
     unknown = Unknown(structure, tables, counts.domain.arities)
     found = count_expected(counts.rows, families, unknown, counts.context)
@@ -83,20 +83,20 @@ def add_expected(counts: Counts, structure: Structure, tables: Tables) -> tuple[
 
 
 def complete_rows(counts: Counts, plan: FitPlan, most_draws: int = MOST_DRAWS) -> Rows:
-    """Return the rows, with a few completed copies in place of each row that has gaps.
+    """Return the rows, with a few completed copies in place of each row with gaps.
 
     Unknown values are drawn from P(unknown | known, class) of a tree-augmented network with HDP
-    tables of groups of values, learned by EM; a first network completes the rows from which the
-    second one's tree is learned. Copies share their row's weight, and its index, so that they're
-    in one fold. Values drawn with a row's own class would leak it into its evaluation: rows that
-    are held out (`Rows.held_out`) have values drawn without it.
+    tables over groups of values, learned by EM; a first network completes the rows from which the
+    second one's tree is learned. Copies share their row's weight and its index, so that they stay
+    in one fold. Values drawn given a row's own class would leak it into its evaluation: for
+    held-out rows (`Rows.held_out`), values are drawn without it.
     """
     rows, domain, context = counts.rows, counts.domain, plan.context
     with context.stage("gaps") as record:
         pairs = zip(counts.values, domain.n_ordered, strict=True)
         groups = tuple(learn_groups(values, n_ordered) for values, n_ordered in pairs)
         missing = sum(1.0 - values.sum() / counts.classes.sum() for values in counts.values)
-        n_drawn = min(1.0, missing) * rows.n_rows  # at most so many rows have a gap
+        n_drawn = min(1.0, missing) * rows.n_rows  # at most this many rows have a gap
         n_draws = most_draws
         while n_draws > 1 and n_draws * n_drawn > DRAWN_ROWS:
             n_draws //= 2
@@ -122,7 +122,7 @@ def complete_rows(counts: Counts, plan: FitPlan, most_draws: int = MOST_DRAWS) -
 def _within(values: Floats, groups: Groups) -> Floats | None:
     """Return the cumulative, smoothed P(value | group, class), (n_groups * n_classes, arity).
 
-    None where every value is a group.
+    None if every value is a group of its own.
     """
     if tells_all(groups):
         return None
@@ -136,7 +136,7 @@ def _within(values: Floats, groups: Groups) -> Floats | None:
 
 @dataclass(frozen=True, eq=False)
 class _Completion:
-    """Completes the rows of a piece: draws groups of values, then a value of each group."""
+    """Completes the rows of a piece: draws groups of values, then a value within each group."""
 
     unknown: Unknown
     groups: tuple[Groups, ...]
@@ -144,10 +144,10 @@ class _Completion:
     seed: int
     n_draws: int
     total_weight: float
-    blind: bool = False  # whether each row's values are drawn without its class
+    blind: bool = False  # whether to draw each row's values without its class
 
     def rows(self, rows: Rows, context: FitContext) -> Rows:
-        """Return the rows completed, kept as coded rows are."""
+        """Return the completed rows, stored like coded rows."""
         limit, progress = context.rows_limit, context.progress
         pieces = context.engine.keep(self, rows.pieces(), limit, progress, "complete rows")
         return Rows(rows.domain, pieces, weighted=True)
@@ -181,7 +181,7 @@ class _Completion:
         return Chunk(codes, chunk.labels[source], weights, chunk.start, indices)
 
     def _guess(self, grouped: Chunk) -> NDArray[np.uint16]:
-        """Draw each row's class from what is known of it."""
+        """Draw each row's class given its known values."""
         by, rows = self.unknown, np.arange(grouped.n_rows)
         joint = by.tables.log_joint(by.structure, grouped.codes, by.arities)
         joint += np.nan_to_num(by.log_sums(grouped.codes))

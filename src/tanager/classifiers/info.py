@@ -1,4 +1,4 @@
-"""What a fit reports: its record, and warnings about suspicious columns."""
+"""Reports of a fit: its record, and warnings about suspicious columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG = 8  # entries beyond which a list or mapping is only counted
 
 _OF_FIRST_ROWS = frozenset(("fingerprint", "mutual_information"))
 MOST = 8  # columns named in a warning
-MANY_CLASSES = 20  # from which on a target may name the rows
+MANY_CLASSES = 20  # or more: the target may be an identifier
 IN_PYTHON = (
     "To take a column as categories, name it in categorical_features; to take all as they are, "
     "pass audit=False. All findings are in info_['codes']['audit']."
@@ -24,7 +24,7 @@ IN_PYTHON = (
 
 
 class Info(dict[str, Any]):
-    """The record of a fit, by stage; printing it shows short entries and counts long ones.
+    """The record of a fit, by stage; its repr shows short entries and the length of long ones.
 
     >>> Info({"structure": {"seconds": 0.5, "order": ["a", "b"], "trace": list(range(50))}})
     structure
@@ -34,7 +34,7 @@ class Info(dict[str, Any]):
     """
 
     def grown(self, n_rows: int, stages: Mapping[str, Any]) -> Info:
-        """Return the record after more rows, without facts about the first rows alone."""
+        """Return the record after more rows, without facts that only hold for the first rows."""
         grown = {
             stage: {key: fact for key, fact in record.items() if key not in _OF_FIRST_ROWS}
             for stage, record in self.items()
@@ -79,7 +79,7 @@ def _simple(value: Any) -> bool:
 
 
 def tell_findings(findings: Iterable[Mapping[str, Any]], remedy: str = IN_PYTHON) -> str:
-    """Return a sentence about columns that weren't read as written, and a remedy, or ""."""
+    """Return a sentence about columns that aren't read as they're stored, and a remedy, or ""."""
     acted = [f for f in findings if f["action"] != "none"]
     if not acted:
         return ""
@@ -91,7 +91,7 @@ def tell_findings(findings: Iterable[Mapping[str, Any]], remedy: str = IN_PYTHON
 def warn_of_columns(
     codebook: Codebook, record: Mapping[str, Any], n_rows: int, answer: str | None = None
 ) -> None:
-    """Warn about columns not read as written, a suspicious target, and the target among X."""
+    """Warn about columns that aren't read as stored, a suspicious target, and the target in X."""
     findings, level = record.get("audit", ()), _caller_level()
     text, n_classes = tell_findings(findings), len(codebook.classes)
     told: list[str | ColumnWarning] = [ColumnWarning(text, findings)] if text else []
@@ -115,7 +115,7 @@ def warn_of_columns(
 
 
 def _caller_level() -> int:
-    """Return the stack level of the user's own line, above this package and scikit-learn."""
+    """Return the stack level of the user's code, above this package and scikit-learn."""
     frame, level = sys._getframe(1).f_back, 2
     inner = "tanager", "sklearn", "contextlib"
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inner:

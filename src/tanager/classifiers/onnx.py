@@ -16,11 +16,11 @@ def register() -> None:
     """Teach skl2onnx to convert `BayesNetClassifier`, alone or at the end of a pipeline.
 
     Call it once, before ``skl2onnx.to_onnx``. The previous step must output one matrix:
-    numbers, where NaN is missing, or strings, where the empty one is.
+    numbers, with NaN for missing, or strings, with an empty string for missing.
 
     Notes
     -----
-    Needs skl2onnx. The graph computes in double precision, and gives the probabilities of
+    Needs skl2onnx. The graph computes in double precision and returns the probabilities of
     `predict_proba`; earlier steps in single precision may move a number across a cut.
     """
     from skl2onnx import update_registered_converter
@@ -87,7 +87,7 @@ def _write(graph: Graph, container: Any) -> None:
 
     for name, array in graph.constants.items():
         tensor = numpy_helper.from_array(array, name)
-        if array.dtype == object:  # texts have no raw bytes to copy
+        if array.dtype == object:  # strings have no raw bytes to copy
             container.add_initializer(name, tensor.data_type, array.shape, array.ravel().tolist())
         else:
             container.add_initializer(name, tensor.data_type, array.shape, tensor)

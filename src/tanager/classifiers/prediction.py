@@ -1,4 +1,4 @@
-"""From X to class scores: on any engine, as lazy as a Dask DataFrame."""
+"""From X to class scores: on any engine, lazily for a Dask DataFrame."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from tanager.sources import Fragment, Source
 from tanager.sources.datasets import is_dask_frame
 from tanager.sources.source import TablePart
 
-LEAST_ROWS = 20  # of which none is known, before a column is called strange
-LARGE_ROWS = 1 << 20  # a fragment with more rows is handed out batch by batch
+LEAST_ROWS = 20  # without a known value, before a warning about a column
+LARGE_ROWS = 1 << 20  # a fragment with more rows is processed batch by batch
 
 
 def as_table(X: Any) -> Any:
-    """Return X, unless it's a single value; opening it refuses whatever else isn't a table."""
+    """Return X, unless it's a single value; opening it rejects anything else but a table."""
     if X is None or (np.isscalar(X) and not isinstance(X, str)):
         raise DataError(f"Expected 2D array, got {X!r} instead. Pass a table or its path.")
     return X
 
 
 def target_among(X: Any, y: Any) -> str | None:
-    """Return the name of X's column that equals `y`, a series of the same name; else None."""
+    """Return the name of X's column that equals the series `y` of the same name, else None."""
     name = getattr(y, "name", None)
-    lazy = hasattr(X, "compute")  # a Dask frame would be read for it
+    lazy = hasattr(X, "compute")  # comparing would compute a Dask DataFrame
     if lazy or not isinstance(name, str) or name not in getattr(X, "columns", ()):
         return None
     column = X[name]
@@ -50,7 +50,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def check_fitted(estimator: Any) -> None:
-    """Refuse to predict before `fit`."""
+    """Raise an error if `fit` wasn't called."""
     if not hasattr(estimator, "network_"):
         from sklearn.exceptions import NotFittedError
 
@@ -61,7 +61,7 @@ def check_fitted(estimator: Any) -> None:
 
 
 def lazy_for_dask(method: Method) -> Method:
-    """Make a method that predicts rows give a lazy Dask array for a Dask DataFrame."""
+    """Make a prediction method return a lazy Dask array for a Dask DataFrame."""
 
     @wraps(method)
     def predict(self: Any, X: Any, **options: Any) -> Any:
@@ -70,7 +70,7 @@ def lazy_for_dask(method: Method) -> Method:
         check_fitted(self)
         plain = copy(self)
         plain.engine, plain.n_jobs, plain.verbose, plain._kept_counts = "local", None, 0, None
-        # The result's type and number of columns, from one row without a known value.
+        # The result's type and number of columns, inferred from one row of unknown values.
         unknown = {name: [None] for name in self.network_.codebook.domain.names}
         like = np.asarray(method(plain, unknown, **options))[:0]
         work = partial(_predict_partition, plain, method.__name__, like, options)
@@ -93,13 +93,13 @@ class ScoredBatch(NamedTuple):
     """Scores of some rows."""
 
     log_joint: Floats  # (n_rows, n_classes): log P(class, row)
-    known: NDArray[np.bool_]  # (n_features,): whether any row has a value that training had
+    known: NDArray[np.bool_]  # (n_features,): whether any row has a value seen in training
     rows: CodedBatch
 
 
 @dataclass(frozen=True, eq=False)
 class FragmentScorer:
-    """Codes and scores the rows of a fragment, some at a time."""
+    """Codes and scores the rows of a fragment in batches."""
 
     network: Network
     table: MatchedTable
@@ -110,9 +110,9 @@ class FragmentScorer:
         return [self._score(batch) for batch in self.table.code(fragment)]
 
     def _score(self, batch: CodedBatch) -> ScoredBatch:
-        # The codes of "missing" and of the unknown are the last ones.
+        # The codes for missing and unknown are the last ones.
         codes, ends = batch.codes, self.network.codebook.null_codes
-        # Most features have a known value in the first rows: only the others are read on.
+        # Most features have a known value in the first rows: only the others are checked further.
         known: NDArray[np.bool_] = np.any(codes[:, :LEAST_ROWS] < ends[:, None], axis=1)
         for at in np.flatnonzero(~known):
             known[at] = (codes[at] < ends[at]).any()
@@ -145,7 +145,7 @@ def score_table(
     unseen: UnseenColumns,
     score: Score = Network.log_joint_of_codes,
 ) -> Iterator[ScoredBatch]:
-    """Score all rows in order, a few fragments at a time; `unseen` sees every batch."""
+    """Score all rows in order, a few fragments at a time; `unseen` is updated with every batch."""
     scorer, pieces = FragmentScorer(network, table, score), _bounded(table.source, table.columns)
     window = 2 * int(getattr(engine, "n_jobs", 8))
     while some := list(islice(pieces, window)):
@@ -155,7 +155,7 @@ def score_table(
 
 
 class UnseenColumns:
-    """Finds columns the model reads in which no row has a known value: 'YES' for 'Yes', say."""
+    """Finds input columns in which no row has a known value, such as 'YES' for 'Yes'."""
 
     def __init__(self, network: Network) -> None:
         self._codebook = network.codebook
@@ -164,19 +164,19 @@ class UnseenColumns:
         self._known = np.zeros(network.codebook.domain.n_features, dtype=np.bool_)
 
     def add(self, n_rows: int, known: NDArray[np.bool_]) -> None:
-        """Note more rows, and which features have a known value in any of them."""
+        """Add rows, with which features have a known value in any of them."""
         self._n_rows += n_rows
         self._known |= known
 
     def warn(self, matched: MatchedTable) -> None:
-        """Warn about columns without a known value: missing in all rows, or never seen."""
+        """Warn about columns without a known value: missing in all rows, or only unseen values."""
         if self._n_rows < LEAST_ROWS:
-            return  # too few to say
+            return  # too few to tell
         table, names = matched.table, matched.features
         columns = self._codebook.columns
         strange = [at for at in self._read if not self._known[at] and columns[at].null_code > 0]
         strange = [at for at in strange if names[at] in table.names]
-        # A number without a known value can be nothing but missing, unless it is read from text.
+        # A number without a known value can only be missing, unless it's read from text.
         read = self._codebook.readings
         missing = {
             at for at in strange if columns[at].kind == "numeric" and columns[at].name not in read
@@ -204,7 +204,7 @@ class UnseenColumns:
 
 
 def _empty_columns(table: Source, names: Sequence[str]) -> set[str]:
-    """Return which columns are missing in all rows; stops reading once none can be."""
+    """Return the columns that are missing in all rows; stops reading once none can be."""
     empty = set(names)
     for batch in table.batches(names):
         for name, array in zip(names, batch.columns, strict=True):

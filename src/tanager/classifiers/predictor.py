@@ -1,4 +1,4 @@
-"""What a fitted network answers, as scikit-learn's methods."""
+"""Prediction methods of a fitted network, after scikit-learn's API."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from tanager.structure import Structure
 
 
 class NetworkPredictor(Classifier, Decides):
-    """Predicts, scores and explains rows by `network_`."""
+    """Predicts, scores and explains rows with `network_`."""
 
     network_: Network
     classes_: NDArray[Any]
@@ -58,8 +58,8 @@ class NetworkPredictor(Classifier, Decides):
         ----------
         X : table
         abstain : float, optional
-            Predict None (in an array of objects) where the most probable class is less probable
-            than this. See `predict_set` for sets with a guaranteed coverage.
+            Predict None (in an object array) if the most probable class is less probable than
+            this. See `predict_set` for sets with guaranteed coverage.
 
         Examples
         --------
@@ -83,8 +83,8 @@ class NetworkPredictor(Classifier, Decides):
         """Return an interval for each P(class | row), shape (n_rows, n_classes, 2).
 
         With probability `level` it contains what the model would predict if it knew its tables
-        exactly. It covers the uncertainty from having few training rows, but neither a
-        dependency that the structure lacks nor rows unlike the training rows.
+        exactly. It covers the uncertainty from having few training rows, but neither
+        dependencies missing from the structure nor rows unlike the training rows.
 
         Parameters
         ----------
@@ -94,8 +94,8 @@ class NetworkPredictor(Classifier, Decides):
         Notes
         -----
         For parameters ``"layered"``, ``"hdp"``, ``"m-estimate"``, ``"laplace"``, ``"friedman"``,
-        ``"ml"`` and ``"discriminative"``. Where inputs are unknown the interval may be too wide,
-        never too narrow.
+        ``"ml"`` and ``"discriminative"``. With unknown inputs, the interval may be too wide,
+        but never too narrow.
         `docs/measurements/intervals.md` has its coverage on known networks.
 
         Examples
@@ -116,15 +116,15 @@ class NetworkPredictor(Classifier, Decides):
     ) -> PredictionSets:
         """Return for each row a set of classes that contains the true one with a given probability.
 
-        The `coverage` holds whether or not the model is right, as long as the rows are like the
-        training rows.
+        The `coverage` holds whether or not the model is correct, as long as the rows come from
+        the same distribution as the training rows.
 
         Parameters
         ----------
         X : table
         coverage : float, default=0.9
         per_class : bool, default=False
-            Whether the coverage holds within each class, too. Overall coverage may miss a rare
+            Whether the coverage also holds within each class. Overall coverage may miss a rare
             class.
 
         Notes
@@ -205,7 +205,7 @@ class NetworkPredictor(Classifier, Decides):
     def familiarity(self, X: Any) -> Floats:
         """Return for each row the share of training rows at most as probable: low if unusual.
 
-        See `Network.familiarity`; `Network.surprise` tells which features make a row unusual.
+        See `Network.familiarity`; `Network.surprise` shows which features make a row unusual.
         """
         check_fitted(self)
         return self.network_.familiarity(as_table(X))
@@ -216,7 +216,7 @@ class NetworkPredictor(Classifier, Decides):
         return self.network_.surprise(as_table(X))
 
     def drift(self, X: Any, y: Any = None, *, alpha: float = 0.05, least: float = 0.02) -> Drift:
-        """Compare rows with the training rows: which columns, pairs and class shares moved.
+        """Compare rows with the training rows: which columns, pairs and class shares changed.
 
         Parameters are those of `Network.drift`; `engine` and `n_jobs` are the estimator's.
 
@@ -253,7 +253,7 @@ class NetworkPredictor(Classifier, Decides):
     def decision_function(self, X: Any) -> Floats:
         """Return the log-odds of the second of two classes, (n_rows,), or log-posteriors of more.
 
-        `predict` gives the second class above zero, or the class of the greatest.
+        `predict` returns the second class above zero, or the class with the greatest.
         """
         joint = self.predict_joint_log_proba(X)
         return joint[:, 1] - joint[:, 0] if joint.shape[1] == 2 else log_posterior(joint)
@@ -297,7 +297,7 @@ class NetworkPredictor(Classifier, Decides):
         return right / total
 
     def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Iterator[tuple[Chunk, Floats]]:
-        """Yield coded rows with their classes, and their weights."""
+        """Yield coded rows with their classes and weights."""
         codebook, limit = self._asked().codebook, read_memory_limit(self.memory_limit)
         context = FitContext(resolve_engine(self.engine, self.n_jobs), memory_limit=limit)
         rows = encode_rows(codebook, as_table(X), y, sample_weight=sample_weight, context=context)
@@ -317,7 +317,7 @@ class NetworkPredictor(Classifier, Decides):
 
         Returns
         -------
-        ndarray of float64, or a pandas DataFrame where X is one
+        ndarray of float64, or a pandas DataFrame if X is one
             A row's contributions and the prior's log-odds sum exactly to the row's log-odds.
             Unknown features and those that the structure left out contribute zero.
 
@@ -337,9 +337,9 @@ class NetworkPredictor(Classifier, Decides):
         return explain_rows(self.network_, as_table(X), target=target, against=against)
 
     def explain_row(self, row: Any, *, target: Any = None, against: Any = None) -> Explanation:
-        """Split the log-odds of one row, a mapping or a table of one row, by feature.
+        """Decompose the log-odds of one row, a mapping or a table of one row, by feature.
 
-        By default those of its most probable class against the runner-up; see
+        By default, its most probable class is compared with the runner-up; see
         `tanager.network.explain_row`.
         """
         check_fitted(self)
@@ -349,7 +349,7 @@ class NetworkPredictor(Classifier, Decides):
     def report(
         self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
     ) -> None:
-        """Write a report on the model as one HTML file that answers queries by itself.
+        """Write a report on the model as one HTML file that also answers what-if queries.
 
         Parameters
         ----------
@@ -375,9 +375,9 @@ class NetworkPredictor(Classifier, Decides):
     def feature_importances_(self) -> Floats:
         """Each feature's mutual information with the class, as shares of their sum.
 
-        It's the network's own: what each feature tells about the class if nothing else is
-        known, so redundant features rank alike, and features that the structure left out have
-        zero. For what the model would lose without a feature, see
+        It's computed from the network: how informative each feature is on its own, so redundant
+        features rank alike, and features that the structure left out have zero. For the increase
+        in log-loss without a feature, see
         `tanager.evaluation.importance.loss_without_features`.
         """
         check_fitted(self)

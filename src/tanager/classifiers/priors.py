@@ -1,4 +1,4 @@
-"""What you know before the fit: class weights and frequencies, tables, monotone features."""
+"""Prior knowledge: class weights and frequencies, tables, monotonic features."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ MOST_VALUES = 256  # of an ordered feature
 
 
 def check_class_weight(class_weight: Any, classes: NDArray[Any]) -> None:
-    """Refuse weights that aren't allowed before the work begins."""
+    """Reject invalid weights before the work begins."""
     if not class_factors(class_weight, classes, np.ones(len(classes))).any():
         raise no_weight_error()
 
 
 def parse_signs(texts: Sequence[str]) -> dict[str, Any]:
-    """Return `monotonic` for `BayesNetClassifier` from texts.
+    """Parse texts into `monotonic` of `BayesNetClassifier`.
 
     >>> parse_signs(["age=+1", "price=low:-1,high:+1"])
     {'age': 1, 'price': {'low': -1, 'high': 1}}
@@ -96,7 +96,7 @@ def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]
 def _class_signs(
     name: str, asked: Any, classes: NDArray[Any], *, ordered: bool
 ) -> NDArray[np.int8]:
-    """Return each class's sign along a feature; of ordered classes only the outermost have one."""
+    """Return each class's sign along a feature; only the outermost of ordered classes have one."""
     signs, by_class = np.zeros(len(classes), np.int8), isinstance(asked, Mapping)
     for sign in asked.values() if by_class else (asked,):
         number = isinstance(sign, int | float | np.number) and not isinstance(sign, bool)
@@ -136,7 +136,7 @@ def _class_signs(
 
 
 def _table_prior(prior: Any) -> TablePrior | None:
-    """Return a prior with its strength, which is the default's for a mapping or a network."""
+    """Return a prior with its strength, by default for a mapping or a network."""
     if prior is None or isinstance(prior, TablePrior):
         return prior
     if isinstance(prior, Mapping | Network):
@@ -167,7 +167,7 @@ def read_prior(prior: Any, codebook: Codebook) -> PriorCounts | None:
 
 
 def reads_prior_counts(learner: ParameterLearner) -> bool:
-    """Return whether a prior reaches a learner as counts: its own, or those its ridge is around."""
+    """Return whether a learner uses a prior as counts, its own or those at its ridge's centre."""
     if not isinstance(learner, Discriminative):
         return isinstance(learner, CountLearner)
     drawn = learner.form == "weighted" or learner.towards == "generative"
@@ -176,7 +176,7 @@ def reads_prior_counts(learner: ParameterLearner) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _PriorFactor:
-    """The factor of a row's weight with the prior's rows: one plus those of its cells."""
+    """The factor by which the prior's rows increase a row's weight: one plus those of its cells."""
 
     classes: Floats  # (n_classes,)
     families: list[tuple[tuple[int, ...], Floats]]  # (*parents, feature); (n_classes, *arities)
@@ -191,11 +191,11 @@ class _PriorFactor:
 
 
 def with_prior_rows(structure: Structure, counts: Counts, prior: PriorCounts) -> Rows:
-    """Return the rows with those that the prior stands for, for learners trained on rows.
+    """Return the rows and the prior's equivalent rows, for learners trained on rows.
 
-    A family's prior rows are like the training rows, except that the feature's values are as
-    probable as the prior says. So of n rows in a cell for which the prior wants t, each weighs
-    t / (n + 1) more, and one further row, of which only the family is known, weighs the rest.
+    A family's prior rows are like the training rows, except that the feature's values have the
+    prior's probabilities. So each of n rows in a cell to which the prior adds t gets t / (n + 1)
+    more weight, and one extra row, with only the family's values known, gets the remainder.
     """
     n_classes, arities = counts.domain.n_classes, counts.domain.arities
     class_counts = counts.classes
@@ -208,7 +208,7 @@ def with_prior_rows(structure: Structure, counts: Counts, prior: PriorCounts) ->
         given = prior.aligned(feature, parents, seen.arities, structure.names)
         totals = given.sum(axis=-1, keepdims=True)
         rows = seen.to_dense()
-        # Every context gets one more row, divided among the classes by their frequencies.
+        # Every context gets one extra row, divided among the classes by their frequencies.
         contexts = rows.sum(axis=-1, keepdims=True)
         contexts = contexts + shares.reshape(n_classes, *(1,) * (1 + len(parents)))
         known = totals > 0
@@ -249,7 +249,7 @@ def _of_tables(tables: Mapping[Any, Any], strength: float, codebook: Codebook) -
 
 
 def _of_network(network: Network, strength: float) -> PriorCounts:
-    """Return `strength` rows of a network: that many times the joint of every family."""
+    """Return `strength` rows of a network: the joint of every family times `strength`."""
     information, structure = NetworkInformation(network), network.structure
     prior = np.exp(network.log_prior)
     families = {}
@@ -274,7 +274,7 @@ def _of_network(network: Network, strength: float) -> PriorCounts:
 def with_prior_arcs(
     constraints: Any, prior: PriorCounts | None, names: tuple[str, ...]
 ) -> Constraints | None:
-    """Return the constraints, with the arcs that a prior names as required ones."""
+    """Return the constraints, with a prior's arcs added as required arcs."""
     arcs = [
         (names[parent], names[child])
         for child, (parents, _) in (prior.families.items() if prior else ())
@@ -291,7 +291,7 @@ def with_prior_arcs(
 
 
 def class_shares(class_prior: Any, classes: NDArray[Any], sums: Floats) -> Floats | None:
-    """Return the classes' probabilities; those not named share the rest in proportion to `sums`."""
+    """Return the class probabilities; unnamed classes share the rest in proportion to `sums`."""
     if class_prior is None:
         return None
     if not isinstance(class_prior, Mapping) or not class_prior:
@@ -327,12 +327,12 @@ def set_class_prior(
     *,
     counted: bool,
 ) -> Tables:
-    """Return the tables for classes with the given shares, if any, and weights of errors.
+    """Return the tables with the given class shares, if any, and class weights.
 
-    Counted tables get the shares as their prior; trained scores are multiplied by new share over
-    old, in proportion to `sums`. A class's weight multiplies its prior, which minimises the
-    weighted errors and leaves the rows as they are: fifty rows that weigh like five thousand are
-    still the evidence of fifty.
+    Tables from counts get the shares as their prior; trained scores are multiplied by the ratio of
+    new to old shares, in proportion to `sums`. A class's weight multiplies its prior, which
+    minimises the weighted errors without reweighting rows: fifty rows weighted like five thousand
+    are still the evidence of fifty.
     """
     log_prior = tables.log_prior
     if shares is not None:
@@ -342,7 +342,7 @@ def set_class_prior(
         log_prior = logs - np.logaddexp.reduce(logs)
     if class_weight is not None:
         weights = class_factors(class_weight, classes, sums)
-        # A class of weight zero keeps a finite logarithm.
+        # Keep the logarithm finite for a class of weight zero.
         log_prior = log_prior + np.log(np.maximum(weights, np.finfo(np.float64).tiny))
         log_prior = log_prior - np.logaddexp.reduce(log_prior)
     return replace(tables, log_prior=log_prior)

@@ -1,7 +1,7 @@
-"""A graph of features as a picture: what is drawn, where it stands, and the SVG of it.
+"""Drawings of a graph of features: what to draw, its layout, and its SVG.
 
-`plan_drawing` says what is drawn, `lay_out` where, and `draw_svg` writes it. Pictures
-by matplotlib (`tanager.report.plot_network`) follow the same plan and layout.
+`plan_drawing` decides what to draw, `lay_out` where, and `draw_svg` renders it. Plots
+with matplotlib (`tanager.report.plot_network`) use the same plan and layout.
 """
 
 from tanager.drawing.layout import GraphLayout, lay_out, shorten

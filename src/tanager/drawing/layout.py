@@ -1,8 +1,8 @@
-r"""Where the boxes of a drawing stand, and the way of its arrows.
+r"""Layout of a drawing: positions of boxes and routes of arrows.
 
-The drawing has layers, after Sugiyama, Tagawa and Toda (1981): parents stand above their
-children, arrows that pass a layer have a place of their own between its boxes, the order
-within layers is sought that has few crossings, and places are then moved towards their
+The drawing is layered, after Sugiyama, Tagawa and Toda (1981): parents are placed above
+their children, arrows that cross a layer get a slot of their own between its boxes, layers
+are ordered so that there are few crossings, and slots are then moved towards their
 neighbours above and below::
 
             class
@@ -13,8 +13,8 @@ neighbours above and below::
             \   /  |
           slippery umbrella
 
-Lengths are pixels of a drawing whose letters are 13 pixels high; matplotlib draws in the
-same units.
+Lengths are in pixels of a drawing with text 13 pixels high; matplotlib draws in the same
+units.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from tanager.drawing.plan import DrawingPlan
 from tanager.escaping import visible
 
 FONT, HEIGHT, PAD, MARGIN = 13, 27, 11, 14
-LAYER = 62.0  # from the middle of one layer to the next
+LAYER = 62.0  # between the centres of neighbouring layers
 APART = 16.0  # between boxes
-LANE = 6.0  # width of the place where an arrow passes a layer
+LANE = 6.0  # width of the slot where an arrow crosses a layer
 MAX_NAME = 24
-MAX_WIDTH = 1040  # of a layer, unless asked otherwise: more boxes go to the next
+MAX_WIDTH = 1040  # default for a layer; further boxes go to the next
 MANY = 100  # boxes
 SWEEPS = 12
 
@@ -44,17 +44,17 @@ Point = tuple[float, float]
 
 @dataclass(frozen=True)
 class GraphLayout:
-    """Where everything stands."""
+    """The positions of everything."""
 
-    x: list[float]  # left end and middle of each box
+    x: list[float]  # left end and centre of each box
     y: list[float]
     widths: list[float]
     width: float  # of the whole drawing
     height: float
-    target: tuple[float, float, float]  # left end, middle and width of the box of the class
-    # of each arrow of the plan: a start, then three points for every cubic curve
+    target: tuple[float, float, float]  # left end, centre and width of the class's box
+    # for each arrow of the plan: a start, then three points per cubic curve
     routes: list[list[Point]]
-    class_routes: list[list[Point]]  # from the class to each box that no arrow leads to
+    class_routes: list[list[Point]]  # from the class to each box without incoming arrows
 
 
 def shorten(name: str, most: int = MAX_NAME) -> str:
@@ -64,7 +64,7 @@ def shorten(name: str, most: int = MAX_NAME) -> str:
 
 
 def text_width(text: str) -> float:
-    """Return about how wide a text is, in pixels: a browser's font may differ a little."""
+    """Return the approximate width of a text in pixels: a browser's font may differ a little."""
     width = 0.0
     for letter in text:
         if unicodedata.east_asian_width(letter) in "WF" or ord(letter) > 0x1F000:
@@ -84,7 +84,7 @@ def lay_out(
     """Place the boxes and arrows of a plan.
 
     measure: the width of a text.
-    max_width: about how wide the drawing may become before boxes move to further layers.
+    max_width: approximate width of the drawing beyond which boxes move to further layers.
     """
     widths = [measure(shorten(box.label)) + 2 * PAD for box in plan.boxes]
     arrows = [(arrow.parent, arrow.child) for arrow in plan.arrows]
@@ -119,7 +119,7 @@ def lay_out(
 
 
 def _components(n_boxes: int, arrows: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Return the boxes that arrows join, part by part, and in one part all that are alone."""
+    """Return the connected components of the boxes; all isolated boxes form one component."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -136,9 +136,9 @@ def _components(n_boxes: int, arrows: Sequence[tuple[int, int]]) -> list[list[in
 def _narrow_enough(
     boxes: list[int], widths: Sequence[float], arrows: Sequence[tuple[int, int]], max_width: float
 ) -> _Layered:
-    """Return boxes in layers, fewer boxes in each while the arrows that pass need more room.
+    """Return boxes in layers, with fewer boxes per layer if crossing arrows need more room.
 
-    A drawing of very many boxes is wider than a screen in any case.
+    A drawing with very many boxes is wider than a screen in any case.
     """
     for share in (1.0, 0.8, 0.6, 0.45) if len(boxes) <= MANY else (1.0,):
         part = _Layered(boxes, widths, arrows, max_width, share * max_width)
@@ -148,7 +148,7 @@ def _narrow_enough(
 
 
 def _pack(parts: Sequence[_Layered], max_width: float) -> tuple[list[Point], float, float]:
-    """Return how far each part is moved, parts side by side in rows; also width and height."""
+    """Return each component's offset, packed side by side in rows, and the width and height."""
     shift, left, top, lowest, widest = [], 0.0, 0.0, 0.0, 0.0
     for part in parts:
         if left and left + part.width > max_width:
@@ -161,9 +161,9 @@ def _pack(parts: Sequence[_Layered], max_width: float) -> tuple[list[Point], flo
 
 
 class _Layered:
-    """Boxes that arrows join, in layers; places of arrows are numbered after the boxes.
+    """A connected component in layers; slots of arrows are numbered after the boxes.
 
-    center: from the left end of the part.
+    center: relative to the left end of the component.
     """
 
     def __init__(
@@ -195,7 +195,7 @@ class _Layered:
         self.width = max(self.center[at] + self.wide[at] / 2 for at in self.layer)
 
     def _chain(self, edge: tuple[int, int], n_boxes: int) -> list[int]:
-        """Return an arrow's places: its parent, one in each layer that it passes, its child."""
+        """Return an arrow's chain: its parent, a slot in each layer that it crosses, its child."""
         first, last = self.layer[edge[0]], self.layer[edge[1]]
         chain = [edge[0]]
         for layer in range(first + 1, last):
@@ -205,7 +205,7 @@ class _Layered:
         return [*chain, edge[1]]
 
     def _centers(self, max_width: float) -> dict[int, float]:
-        """Return the middle of each place: near those that it is joined with, none overlapping."""
+        """Return the centre of each place: near its neighbours, without overlaps."""
         center: dict[int, float] = {}
         for row in self.rows:
             left = 0.0
@@ -229,7 +229,7 @@ class _Layered:
         return {at: middle - left for at, middle in center.items()}
 
     def ways(self) -> dict[tuple[int, int], list[Point]]:
-        """Return the points that each arrow passes, from the bottom of a box to a top."""
+        """Return the points of each arrow, from the bottom of a box to the top of another."""
         starts = {at: self._ports(at, self.down[at]) for at in self.boxes}
         ends = {at: self._ports(at, self.up[at]) for at in self.boxes}
         out = {}
@@ -245,7 +245,7 @@ class _Layered:
         return out
 
     def _ports(self, box: int, joined: Sequence[int]) -> dict[int, float]:
-        """Return where arrows leave or reach a box, in the order of their other ends."""
+        """Return where arrows leave or enter a box, in the order of their other ends."""
         order = sorted(joined, key=lambda at: self.center[at])
         room = min(self.wide[box] - 2 * PAD, 22.0 * (len(order) - 1))
         step = room / (len(order) - 1) if len(order) > 1 else 0.0
@@ -258,7 +258,7 @@ def _layers(
     arrows: Sequence[tuple[int, int]],
     max_width: float,
 ) -> dict[int, int]:
-    """Return each box's layer: below all its parents, and no layer much wider than allowed."""
+    """Return each box's layer: below all its parents, with no layer much wider than allowed."""
     children: dict[int, list[int]] = {at: [] for at in boxes}
     waiting = dict.fromkeys(boxes, 0)
     for parent, child in arrows:
@@ -270,12 +270,12 @@ def _layers(
             waiting[child] -= 1
             if not waiting[child]:
                 order.append(child)
-    depth = dict.fromkeys(boxes, 0)  # of what hangs below
+    depth = dict.fromkeys(boxes, 0)  # of the descendants
     for at in reversed(order):
         depth[at] = max((depth[child] + 1 for child in children[at]), default=0)
     layer = dict.fromkeys(boxes, 0)
     room: dict[int, float] = {}
-    # What has most below it goes first; the others wait for a layer with room.
+    # Boxes with the deepest descendants go first; the others wait for a layer with room.
     for at in sorted(order, key=lambda at: -depth[at]):
         taken = layer[at]
         while room.get(taken, 0.0) > 0 and room[taken] + widths[at] > max_width:
@@ -290,7 +290,7 @@ def _layers(
 def _with_few_crossings(
     rows: list[list[int]], up: dict[int, list[int]], down: dict[int, list[int]]
 ) -> list[list[int]]:
-    """Return the rows in an order of few crossings: each place in the middle of its neighbours."""
+    """Return the rows ordered for few crossings: each place at the centre of its neighbours."""
     best, fewest = rows, _crossings(rows, down)
     for sweep in range(2 * SWEEPS):
         if fewest == 0:
@@ -315,7 +315,7 @@ def _with_few_crossings(
 
 
 def _crossings(rows: Sequence[Sequence[int]], down: dict[int, list[int]]) -> int:
-    """Return how many arrows cross between neighbouring rows."""
+    """Return the number of arrow crossings between neighbouring rows."""
     total = 0
     for upper, lower in pairwise(rows):
         place = {at: i for i, at in enumerate(lower)}
@@ -329,9 +329,9 @@ def _crossings(rows: Sequence[Sequence[int]], down: dict[int, list[int]]) -> int
 
 
 def _kept_apart(wanted: Sequence[float], gaps: Sequence[float], ends: Point) -> list[float]:
-    """Return the places nearest to those wanted (least squares) that keep order and gaps.
+    """Return the positions nearest to those wanted (least squares) that keep order and gaps.
 
-    They stay between the ends, or begin at the first where the gaps leave no room.
+    They stay between the ends, or begin at the first if the gaps leave no room.
     """
     from scipy.optimize import isotonic_regression
 
@@ -342,7 +342,7 @@ def _kept_apart(wanted: Sequence[float], gaps: Sequence[float], ends: Point) -> 
 
 
 def _curve(points: Sequence[Point]) -> list[Point]:
-    """Return cubic curves through points that leave and reach each of them vertically."""
+    """Return cubic curves through points that pass each of them vertically."""
     out = [points[0]]
     for (x0, y0), (x1, y1) in pairwise(points):
         half = (y0 + y1) / 2

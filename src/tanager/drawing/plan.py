@@ -1,7 +1,7 @@
-"""What the drawing of a network shows: boxes, arrows, and a legend.
+"""The content of a network's drawing: boxes, arrows, and a legend.
 
-A box is a feature, or many leaves of one parent folded into one. The plan knows no pixels: widths
-and shades are shares between 0 and 1.
+A box is a feature, or many leaves of one parent folded into one. The plan is independent of pixels:
+widths and shades are shares between 0 and 1.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import NamedTuple
 
-FOLD_FROM = 25  # features: below, every one has a box
-MAX_LEAVES, KEPT_LEAVES = 6, 4  # of one parent; past the first number the second stay
-MAX_ALONE, KEPT_ALONE = 12, 8  # features with neither parents nor children, beside a tree
-MAX_NAIVE, KEPT_NAIVE = 60, 48  # likewise where no feature has a parent
-PLAIN_SHADE, PLAIN_WIDTH = 0.35, 0.1  # where nothing is known of the information
+FOLD_FROM = 25  # features; with fewer, every one has a box
+MAX_LEAVES, KEPT_LEAVES = 6, 4  # of one parent; with more than the first, the second is kept
+MAX_ALONE, KEPT_ALONE = 12, 8  # features with neither parents nor children, next to a tree
+MAX_NAIVE, KEPT_NAIVE = 60, 48  # likewise if no feature has a parent
+PLAIN_SHADE, PLAIN_WIDTH = 0.35, 0.1  # if the information is unknown
 
 
 @dataclass(frozen=True)
 class DrawnGraph:
-    """Features, their parents, and how much each says."""
+    """Features, their parents, and their mutual information."""
 
     names: tuple[str, ...]
-    # of each feature, as positions in `names`; the class is not among them
+    # of each feature, as positions in `names`, without the class
     parents: tuple[tuple[int, ...], ...]
     target: str = "class"  # name of the class
-    bits: Sequence[float] | None = None  # what each feature, alone, says about the class
-    # bits that the parent says about the feature when the class is known, or what `arrow_text` says
+    bits: Sequence[float] | None = None  # each feature's mutual information with the class
+    # the parent's mutual information with the feature given the class, or what `arrow_text` says
     carried: Mapping[tuple[int, int], float] | None = None
     # what the width of an arrow means, for the legend
     arrow_text: str = "bits about the feature, class known"
@@ -36,10 +36,10 @@ class DrawnGraph:
 class Box(NamedTuple):
     """A feature, or several leaves folded into one box."""
 
-    label: str  # the feature's name, or such as ``+12 leaves``
+    label: str  # the feature's name, or text such as ``+12 leaves``
     members: tuple[int, ...]  # positions of its features
-    parent: int | None  # the box that it stands after: its parent that says most about it
-    shade: float  # between 0 and 1, the root of its share of the most informative feature's bits
+    parent: int | None  # the box it follows: its most informative parent
+    shade: float  # from 0 to 1: square root of its bits relative to the most informative feature
 
     @property
     def folded(self) -> bool:
@@ -52,13 +52,13 @@ class Arrow(NamedTuple):
 
     parent: int
     child: int
-    main: bool  # whether the child stands after this parent; the others are further parents
-    bits: float | None  # what the arrow carries; into folded leaves, of all of them
-    width: float  # between 0 and 1, the root of its share of the strongest arrow's bits
+    main: bool  # whether the child follows this parent; the others are further parents
+    bits: float | None  # the arrow's information; into folded leaves, the sum
+    width: float  # from 0 to 1: square root of its bits relative to the strongest arrow
 
 
 class Legend(NamedTuple):
-    """Samples of what widths and shades mean: pairs of bits and share, most first."""
+    """Samples of widths and shades: pairs of bits and share, largest first."""
 
     widths: tuple[tuple[float, float], ...]
     shades: tuple[tuple[float, float], ...]
@@ -67,7 +67,7 @@ class Legend(NamedTuple):
 
 
 class DrawingPlan(NamedTuple):
-    """All that is drawn."""
+    """Everything to draw."""
 
     graph: DrawnGraph
     boxes: tuple[Box, ...]
@@ -76,11 +76,11 @@ class DrawingPlan(NamedTuple):
 
 
 def plan_drawing(graph: DrawnGraph, *, fold: bool = True) -> DrawingPlan:
-    """Say what is drawn of a graph.
+    """Plan the drawing of a graph.
 
-    fold: whether, in a graph of 25 features and more, many leaves of one parent share a box. A leaf
-        is nobody's parent. Of more than six the four with the strongest arrows keep boxes of their
-        own.
+    fold: whether, in a graph of 25 features or more, many leaves of one parent share a box. A leaf
+        has no children. If there are more than six, the four with the strongest arrows keep their
+        own boxes.
 
     >>> graph = DrawnGraph(tuple("abc"), ((), (0,), (0,)), bits=[0.5, 0.1, 0.0],
     ...               carried={(0, 1): 0.2, (0, 2): 0.05})
@@ -117,7 +117,7 @@ def plan_drawing(graph: DrawnGraph, *, fold: bool = True) -> DrawingPlan:
 
 
 def _main_parents(graph: DrawnGraph) -> list[int | None]:
-    """Return each feature's parent that carries most, else its first; None without parents."""
+    """Return each feature's most informative parent, else its first; None without parents."""
     carried = graph.carried or {}
     out: list[int | None] = []
     for feature, parents in enumerate(graph.parents):
@@ -127,7 +127,7 @@ def _main_parents(graph: DrawnGraph) -> list[int | None]:
 
 
 def _folds(graph: DrawnGraph, first: list[int | None]) -> list[tuple[int, ...]]:
-    """Return the leaves that share a box, fan by fan, the strongest of each fan left out."""
+    """Return the leaves that share a box, by parent, without the strongest of each."""
     if len(graph.names) < FOLD_FROM:
         return []
     is_parent = {parent for parents in graph.parents for parent in parents}
@@ -153,7 +153,7 @@ def _folds(graph: DrawnGraph, first: list[int | None]) -> list[tuple[int, ...]]:
 
 
 def _arrows(graph: DrawnGraph, boxes: Sequence[Box], place: Mapping[int, int]) -> tuple[Arrow, ...]:
-    """Return the arrows between boxes; those of folded leaves from one parent are one."""
+    """Return the arrows between boxes; those from one parent to folded leaves are merged."""
     totals: dict[tuple[int, int], float | None] = {}
     for feature, parents in enumerate(graph.parents):
         for parent in parents:
@@ -175,12 +175,12 @@ def _arrows(graph: DrawnGraph, boxes: Sequence[Box], place: Mapping[int, int]) -
 
 
 def _share(bits: float, most: float) -> float:
-    # The root: eyes compare areas, and most arrows carry little beside the strongest.
+    # The square root: eyes compare areas, and most arrows are weak compared to the strongest.
     return sqrt(min(1.0, max(0.0, bits / most))) if most > 0 else 0.0
 
 
 def _samples(values: Iterable[float | None]) -> tuple[tuple[float, float], ...]:
-    """Return the most, a quarter of it and a twenty-fifth, rounded, each with its share."""
+    """Return the maximum, a quarter and a twenty-fifth of it, rounded, each with its share."""
     most = max((value for value in values if value is not None), default=0.0)
     if most <= 0.0:
         return ()

@@ -1,6 +1,6 @@
 """The drawing of a network as SVG, its legend, and the small cards that notebooks show.
 
-Colours are the style sheet's of whoever shows it.
+Colours come from the style sheet of the page that shows it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SMALLER = 0.9  # than the names of features
 class LegendItem(NamedTuple):
     """A piece of the legend."""
 
-    kind: str  # {"text", "width", "shade", "further"}; a text alone, or a sample before its text
+    kind: str  # {"text", "width", "shade", "further"}; only text, or a sample followed by text
     text: str
     share: float = 0.0  # of the sample, as in the plan
     start: float = 0.0  # its left and right end, in pixels
@@ -33,7 +33,7 @@ class LegendItem(NamedTuple):
 def legend_rows(
     plan: DrawingPlan, width: float, measure: Callable[[str], float]
 ) -> list[list[LegendItem]]:
-    """Return the legend in as many rows as it needs; a drawing without numbers may have none."""
+    """Return the legend in as many rows as needed; a drawing without numbers may have none."""
     legend, target = plan.legend, shorten(plan.graph.target)
     groups: list[list[LegendItem]] = []
     if legend.shades:
@@ -71,7 +71,7 @@ def _wide(item: LegendItem, measure: Callable[[str], float]) -> float:
 
 
 THIN, THICK = 1.0, 5.0  # pixels of the weakest and the strongest arrow
-LISTED = 40  # names that a box of folded leaves tells
+LISTED = 40  # names in the title of a box of folded leaves
 
 
 def draw_svg(
@@ -83,10 +83,10 @@ def draw_svg(
 ) -> str:
     """Return the drawing.
 
-    interactive: whether features can be chosen, by mouse, keyboard and screen reader; otherwise the
-        drawing is one picture.
-    legend: whether the legend stands below the drawing.
-    label: what a screen reader calls it.
+    interactive: whether features can be selected by mouse, keyboard and screen reader; otherwise
+        the drawing is one image.
+    legend: whether to put the legend below the drawing.
+    label: its name for screen readers.
     """
     layout = lay_out(plan)
     rows = legend_rows(plan, max(layout.width, 340.0), text_width) if legend else []
@@ -120,7 +120,7 @@ def _stroke(share: float) -> float:
 
 
 def _path(way: list[Point]) -> str:
-    """Return the way in whole pixels; straight parts as such, for they are many."""
+    """Return the path in whole pixels, with straight segments as lines, since they're many."""
     text = f"M{way[0][0]:.0f} {way[0][1]:.0f}"
     for at in range(1, len(way), 3):
         x, y = way[at + 2]
@@ -131,14 +131,14 @@ def _path(way: list[Point]) -> str:
 
 
 def _tip(way: list[Point], width: float) -> str:
-    """Return the tip of an arrow, which points down; the line ends inside it."""
+    """Return the arrowhead, which points down; the line ends inside it."""
     (x, y), size = way[-1], 4 + 0.55 * width
     high = y - 1.6 * size
     return f"M{x:.0f} {y + 1:.0f} {x - size:.1f} {high:.0f} {x + size:.1f} {high:.0f}z"
 
 
 def _title(plan: DrawingPlan, box: Box) -> str:
-    """Return the name of a box in full: of folded leaves all names, within reason."""
+    """Return the full name of a box; for folded leaves, the first names of all."""
     names = [plan.graph.names[feature] for feature in box.members]
     if not box.folded:
         return names[0]
@@ -147,7 +147,7 @@ def _title(plan: DrawingPlan, box: Box) -> str:
 
 
 def card(template: str, **facts: Any) -> str:
-    """Return what a notebook shows of an object: a small card, self-contained, light and dark."""
+    """Return the card that a notebook shows for an object: self-contained, light and dark."""
     text = Path(__file__).with_name("card.css").read_text(encoding="utf-8")
     style = text[text.index("\n") + 1 :]  # without the comment
     found: str = _environment().get_template(template).render(style=style, **facts)
@@ -155,6 +155,6 @@ def card(template: str, **facts: Any) -> str:
 
 
 def cut(text: object, most: int = 40) -> str:
-    """Return a name or value of unknown origin, at most so long."""
+    """Return a name or value of unknown origin, truncated to `most` characters."""
     whole = visible(str(text))
     return whole if len(whole) <= most else f"{whole[: most - 1]}…"

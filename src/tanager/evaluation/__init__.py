@@ -1,4 +1,4 @@
-"""The laboratory: experiments, metrics, protocols and tests of significance."""
+"""The laboratory: experiments, metrics, protocols and significance tests."""
 
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset

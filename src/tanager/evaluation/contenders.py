@@ -1,4 +1,4 @@
-"""What is compared: classifiers as short texts or as estimators."""
+"""The classifiers to compare, as short specifications or as estimators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["ALIASES", "Contender"]
 
 
 class Outsider(NamedTuple):
-    """Another's classifier: what is imported, its options, and how it sees the table."""
+    """A third-party classifier: its import path, its options, and how it gets the table."""
 
     path: str
     options: Mapping[str, Any]
@@ -29,12 +29,12 @@ class Outsider(NamedTuple):
 
     @property
     def package(self) -> str:
-        """What would have to be installed."""
+        """The package to install."""
         return self.path.partition(".")[0]
 
 
-# Other people's classifiers under short names. One thread each: the laboratory
-# runs folds side by side.
+# Third-party classifiers under short names. One thread each: the laboratory
+# runs folds in parallel.
 ALIASES: Mapping[str, Outsider] = {
     "random-forest": Outsider("sklearn.ensemble.RandomForestClassifier", {"n_jobs": 1}),
     "hist-gradient-boosting": Outsider("sklearn.ensemble.HistGradientBoostingClassifier", {}),
@@ -49,26 +49,26 @@ ALIASES: Mapping[str, Outsider] = {
 }
 
 ENCODINGS = ("native", "binned", "codes", "frame")
-BINS = 5  # of "binned" and "codes" where nobody says: the cuts of least description length and 5
+BINS = 5  # default for "binned" and "codes": bins of equal frequency, in addition to MDL's cuts
 
-# Options of `BayesNetClassifier` that say what is compared. Where a fit runs, and which files
-# it keeps, is the comparison's own affair, and none of an experiment file's.
+# Options of `BayesNetClassifier` that define what is compared. Where a fit runs and which files
+# it writes is up to the comparison, not to an experiment file.
 OPTIONS = (
     *("audit", "bins", "categorical_features", "class_weight", "dates", "missing"),
     *("ordered", "random_state"),
 )
 
-METHODS = ("fit", "predict_proba", "get_params")  # of a classifier
+METHODS = ("fit", "predict_proba", "get_params")  # that a classifier needs
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A classifier to compare, given as a text or as an estimator.
+    """A classifier to compare, given as a specification or as an estimator.
 
     Parameters
     ----------
     name : str
-        As results call it.
+        Its name in results.
     use : str or estimator
         ``structure/parameters`` with options in brackets (``kdb(k=2)/hdp``); a
         scikit-learn estimator by import path with its options
@@ -79,11 +79,11 @@ class Contender:
 
     Notes
     -----
-    Other people's classifiers get the table as their own users would give it: raw
-    numbers, gaps as gaps, categories in the classifier's own way, ids left out; a
-    pipeline, also one inside a search, gets a pandas DataFrame. ``@binned`` (indicators)
-    and ``@codes`` after a text give the bins that Tanager learns on the same training
-    fold instead, ``@frame`` a DataFrame.
+    Third-party classifiers get the table as their users would prepare it: raw numbers,
+    missing values kept, categories in the classifier's own way, ids left out; a
+    pipeline, also one inside a search, gets a pandas DataFrame. With ``@binned``
+    (indicators) or ``@codes`` after its text, a classifier gets the bins that Tanager
+    learns on the same training fold instead; with ``@frame``, a DataFrame.
 
     Examples
     --------
@@ -121,10 +121,10 @@ class Contender:
         elif not all(hasattr(self.use, method) for method in METHODS):
             self._refuse(
                 f" is a {type(self.use).__name__}, which has no predict_proba. "
-                "Give a text, or a classifier as scikit-learn has them."
+                "Pass a text or a scikit-learn classifier."
             )
         elif self.options:
-            self._refuse(": options go with a text. Set the estimator's own.")
+            self._refuse(": options are only for texts. Set the estimator's parameters instead.")
 
     def _refuse(self, why: str) -> NoReturn:
         called = self.use if isinstance(self.use, str) else self.name
@@ -132,18 +132,18 @@ class Contender:
 
     @classmethod
     def of(cls, use: Any, name: str | None = None) -> Contender:
-        """Make one from a text or an estimator, which is also its name unless one is given."""
+        """Make one from a text or an estimator, which is also the default name."""
         return cls(name or (use if isinstance(use, str) else _text_of(use)), use)
 
     @cached_property
     def pair(self) -> tuple[str, str] | None:
-        """Structure and parameters of a Tanager pair, None for anything else."""
+        """Structure and parameters of a Tanager pair; None for anything else."""
         sides = split_outside(self.use, "/") if isinstance(self.use, str) else []
         return (sides[0], sides[1]) if len(sides) == 2 else None
 
     @cached_property
     def outsider(self) -> Outsider | None:
-        """What an import path or an alias means; None for a Tanager pair or an estimator."""
+        """What an import path or an alias refers to; None for a Tanager pair or an estimator."""
         if self.pair is not None or not isinstance(self.use, str):
             return None
         text, *encoding = split_outside(self.use, "@")
@@ -154,18 +154,18 @@ class Contender:
 
     @property
     def is_ours(self) -> bool:
-        """Whether it is a classifier of Tanager's."""
+        """Whether it's one of Tanager's classifiers."""
         return self.pair is not None or isinstance(self.use, BayesNetClassifier)
 
     @property
     def imports(self) -> str | None:
-        """What is imported by name, or None for a Tanager pair, an alias or an estimator."""
+        """The import path, or None for a Tanager pair, an alias or an estimator."""
         aliased = isinstance(self.use, str) and re.split(r"[(@]", self.use)[0] in ALIASES
         return None if aliased or self.outsider is None else self.outsider.path
 
     @property
     def takes_signs(self) -> bool:
-        """Whether classes can be asked to rise or fall along a feature."""
+        """Whether it supports monotonic constraints."""
         if not self.is_ours:
             return False
         sides = self.pair or (self.use.structure, self.use.parameters)
@@ -173,12 +173,12 @@ class Contender:
 
     @property
     def encoding(self) -> str | None:
-        """How another's classifier sees the table, if a text says what it is."""
+        """How a third-party classifier given as text gets the table."""
         return self.outsider and self.outsider.encoding
 
     @property
     def text(self) -> str:
-        """The text, or an estimator's as Python would print it."""
+        """The text, or an estimator's repr."""
         return self.use if isinstance(self.use, str) else _text_of(self.use)
 
     def to_dict(self) -> dict[str, Any]:
@@ -189,10 +189,10 @@ class Contender:
         return facts
 
     def check(self) -> None:
-        """Refuse names and options that no cell could ever use, before the first one runs.
+        """Reject invalid names and options before the first cell runs.
 
-        A package that is not installed is left to the cells: the other
-        classifiers' results stand without it.
+        A package that isn't installed only fails in its cells: the other
+        classifiers' results don't depend on it.
         """
         if self.pair is not None:
             self._build_pair("auto", {})
@@ -202,11 +202,11 @@ class Contender:
     def build(
         self, seed: int, bins: str | int = "auto", columns: Mapping[str, Any] | None = None
     ) -> Any:
-        """Make a fresh estimator that takes an Arrow table and class codes.
+        """Build an unfitted estimator that takes an Arrow table and class codes.
 
-        Numbers are cut into `bins`, unless the contender's options say how; with
-        "auto" each Tanager classifier cuts as it would alone. `columns` are the options of
-        `BayesNetClassifier` that say what the table's columns are.
+        Numbers are cut into `bins`, unless the contender's own options say otherwise; with
+        "auto", each Tanager classifier uses its default. `columns` are the options of
+        `BayesNetClassifier` that describe the table's columns.
         """
         from tanager.evaluation.encoding import Encoded
 
@@ -233,7 +233,7 @@ class Contender:
         estimator = clone(self.use)
         if isinstance(estimator, Encoded):
             return estimator
-        if self.is_ours:  # what the estimator says of its columns itself, stands
+        if self.is_ours:  # the estimator's own column options take precedence
             usual = type(estimator)().get_params(deep=False)
             said = estimator.get_params(deep=False)
             unsaid = {k: v for k, v in columns.items() if said[k] == usual[k]}
@@ -247,7 +247,7 @@ class Contender:
         return BayesNetClassifier(*resolve_pair(*self.pair), **options)
 
     def _import(self, outsider: Outsider) -> Any:
-        """Return another's classifier with its options."""
+        """Return a third-party classifier with its options."""
         module, _, name = outsider.path.rpartition(".")
         try:
             factory = getattr(importlib.import_module(module), name)
@@ -264,7 +264,7 @@ class Contender:
 
 
 def _reads_frames(estimator: Any) -> bool:
-    """Whether an estimator prepares columns itself, on its own or inside a search."""
+    """Whether an estimator is a pipeline that prepares columns itself, also inside a search."""
     from sklearn.compose import ColumnTransformer
     from sklearn.pipeline import Pipeline
 
@@ -273,9 +273,9 @@ def _reads_frames(estimator: Any) -> bool:
 
 
 def _text_of(estimator: Any) -> str:
-    """Return an estimator as Python prints it, in one line: what isn't the default of it."""
-    # Estimators leave out the middle of a long text unless they're told.
+    """Return an estimator's repr on one line, with its non-default parameters."""
+    # By default, estimators abbreviate a long repr.
     whole = "N_CHAR_MAX" in signature(type(estimator).__repr__).parameters
     text = estimator.__repr__(N_CHAR_MAX=100_000) if whole else repr(estimator)
-    # An address differs from run to run, and a run file knows its cells by this text.
+    # An address differs from run to run, but a run file identifies its cells by this text.
     return " ".join(re.sub(r" at 0x[0-9a-fA-F]+", "", text).split())

@@ -1,4 +1,4 @@
-"""The tables of an experiment: where each is, its target, and its identity."""
+"""The tables of an experiment: location, target and identity."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from tanager.sources import Source, open_source
 from tanager.sources.text import TextStyle
 
 DATA_VARIABLE = "TANAGER_DATA"
-_MAX_ENTRIES = 100_000  # of a folder that holds one table
+_MAX_ENTRIES = 100_000  # in the folder of one table
 
-# Columns that no model may see: they name the row and give its class away.
+# Columns to hide from models: they identify the row and leak its class.
 _IDENTIFIERS = {"splice": ("Instance_name",)}
 
 
 class Loaded(NamedTuple):
-    """A table in memory, its target taken out."""
+    """A table in memory, with the target separated."""
 
     features: Any  # all columns but the target and the dropped ones
     labels: NDArray[np.int64]  # (n_rows,): classes as codes
@@ -45,28 +45,28 @@ class Dataset:
     Parameters
     ----------
     name : str
-        As results call it.
+        Its name in results.
     source : path or table
         A file or folder of Parquet, Arrow or CSV, or anything tabular in memory
         that has column names (pyarrow, pandas, polars, DuckDB).
     target : str
         The column to predict.
     drop : tuple of str
-        Columns that no classifier sees.
+        Columns to hide from all classifiers.
     style : TextStyle, optional
-        How the texts of a file are meant; see `tanager.open_table`.
+        How to parse the texts of a file; see `tanager.open_table`.
     categorical : tuple of str
-        Columns that every classifier takes as categories, as they are; or ("all",).
+        Columns that every classifier treats as categorical; or ("all",).
     dates : tuple of str
-        Columns of text that are dates, each as ``name`` or ``name=style``.
+        Text columns to read as dates, each as ``name`` or ``name=style``.
     ordered : tuple of str
-        Categories from the first to the last, each as ``name=first,second,...``.
+        Categories in order, each as ``name=first,second,...``.
     monotonic : tuple of str
         Columns along which classes rise or fall, each as ``name=+1`` or ``name=class:-1``;
-        asked of the classifiers with layered parameters.
+        only for classifiers with layered parameters.
     train_rows : int, optional
-        Where the table comes with its own division: the first `train_rows` rows
-        train, the rest test, once, whatever the protocol.
+        For a table with a fixed split: the first `train_rows` rows are for training and
+        the rest for testing, once, regardless of the protocol.
 
     Examples
     --------
@@ -88,18 +88,18 @@ class Dataset:
     monotonic: tuple[str, ...] = ()
 
     def check(self) -> int:
-        """Refuse a table that is not there, or has no such columns; return its number of rows."""
+        """Check that the table and its columns exist, and return its number of rows."""
         opened = self.open()
         self._check_columns(opened.names)
         return opened.n_rows
 
     def open(self) -> Source:
-        """Open the table; reads no more than names and types."""
+        """Open the table, reading only names and types."""
         source = _existing(self.source) if isinstance(self.source, str | Path) else self.source
         return open_source(source, style=self.style).as_text(as_date_styles(self.dates))
 
     def findings(self) -> list[dict[str, Any]]:
-        """Return what the audit says of the columns, as a fit will see them; reads a sample."""
+        """Return the audit's findings about the columns, from a sample of rows."""
         table = self.open()
         features = [name for name in table.names if name not in (self.target, *self.drop)]
         every = self.categorical == ("all",)
@@ -107,7 +107,7 @@ class Dataset:
         return [finding.to_dict() for finding in audit_columns(table, features, kept)]
 
     def column_options(self) -> dict[str, Any]:
-        """Return what is said of the columns, as options of `BayesNetClassifier`."""
+        """Return the options of `BayesNetClassifier` that describe the columns."""
         options: dict[str, Any] = {}
         if self.categorical:
             every = self.categorical == ("all",)
@@ -119,7 +119,7 @@ class Dataset:
         return options
 
     def signs(self, classes: Sequence[str], present: Sequence[int]) -> dict[str, Any]:
-        """Return `monotonic` for rows whose labels are places among the `present` classes."""
+        """Return `monotonic` for rows whose labels are indices into the `present` classes."""
         place = {classes[code]: at for at, code in enumerate(present)}
         found: dict[str, Any] = {}
         for name, asked in parse_signs(self.monotonic).items():
@@ -139,7 +139,7 @@ class Dataset:
         return found
 
     def _second(self, classes: Sequence[str]) -> str:
-        """Return the second of two classes, as a fit on the target itself would have it."""
+        """Return the second of two classes, as in a fit on the target itself."""
         kind = self.open().schema.field(self.target).type
         number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
         return max(classes, key=float) if number else max(classes)
@@ -169,17 +169,17 @@ class Dataset:
             )
         if self.train_rows is not None and not 0 < self.train_rows < len(table):
             raise ConfigurationError(
-                f"dataset {self.name!r}: train_rows={self.train_rows} leaves nothing to train or "
-                f"nothing to test; the table has {len(table)} rows."
+                f"dataset {self.name!r}: train_rows={self.train_rows} leaves no rows for training "
+                f"or for testing; the table has {len(table)} rows."
             )
         names, labels = np.unique(np.asarray(target.to_pylist(), dtype=object), return_inverse=True)
         features = table.drop_columns([self.target, *self.drop]).combine_chunks()
         return Loaded(features, labels.astype(np.int64), tuple(str(name) for name in names))
 
     def fingerprint(self) -> str:
-        """Digest of the content, so that a changed file is another dataset."""
+        """Digest of the content, so that a changed file counts as another dataset."""
         parts = [self.target, *self.drop, str(self.train_rows)]
-        # Said only where it differs from the usual, so that older run files stay valid.
+        # Only non-default options are included, so that older run files stay valid.
         if self.style is not None and self.style != TextStyle():
             parts.append(repr(self.style))
         if self.categorical or self.dates:
@@ -189,7 +189,7 @@ class Dataset:
         return hashlib.sha256("\0".join([_digest(self.source), *parts]).encode()).hexdigest()[:16]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the description for reports and run files; no absolute path."""
+        """Return the description for reports and run files, without absolute paths."""
         source = Path(self.source).name if isinstance(self.source, str | Path) else "in memory"
         facts: dict[str, Any] = {"name": self.name, "source": source, "target": self.target}
         if self.drop:
@@ -205,7 +205,7 @@ class Dataset:
 
 
 def _read(source: Any) -> Any:
-    """Read a whole table into memory, by the same road as `BayesNetClassifier.fit`."""
+    """Read a whole table into memory, the same way as `BayesNetClassifier.fit`."""
     opened = open_source(source)
     return pa.Table.from_batches(list(opened.batches()), schema=opened.schema)
 
@@ -215,14 +215,14 @@ def _existing(source: str | Path) -> Path:
     if not _exists(path):
         raise DataError(f"{path.name[:100]!r}: no such file or folder.")
     if path.is_dir():
-        _files_in(path)  # an experiment file may name the whole disk
+        _files_in(path)  # an experiment file may name the root folder
     return path
 
 
 def _exists(path: Path) -> bool:
     try:
         return path.exists()
-    except OSError:  # a name that is too long, a folder that may not be read
+    except OSError:  # the name is too long, or the folder isn't readable
         return False
 
 
@@ -239,7 +239,7 @@ def _digest(source: Any) -> str:
 
 
 def _files_in(folder: Path) -> list[Path]:
-    """Return the files of a folder of tables, which is not the whole disk."""
+    """Return the files in a folder of tables; reject one with too many entries."""
     found: list[Path] = []
     try:
         for number, path in enumerate(folder.rglob("*")):
@@ -267,7 +267,7 @@ def _digest_files(files: tuple[tuple[str, int, int], ...]) -> str:
 
 
 def data_folder(folder: str | Path | None = None) -> Path:
-    """Return the folder of tables: the given one, or the variable TANAGER_DATA."""
+    """Return the folder of tables: the given one, or the one that TANAGER_DATA names."""
     chosen = folder if folder is not None else os.environ.get(DATA_VARIABLE)
     if not chosen:
         raise ConfigurationError(
@@ -282,7 +282,7 @@ def data_folder(folder: str | Path | None = None) -> Path:
 def find_dataset(name: str, folder: Path) -> Dataset:
     """Find a table by name in a folder of Parquet files; its target is `class`.
 
-    Identifier columns that a table is known to carry are dropped.
+    A table's known identifier columns are dropped.
     """
     path = folder / f"{name}.parquet"
     if not _exists(path):

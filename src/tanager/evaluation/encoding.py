@@ -1,7 +1,7 @@
-"""What other people's classifiers get: a table as their own users would give it.
+"""Encodings for third-party classifiers: a table as their users would prepare it.
 
-``native``: numbers as they are, gaps as gaps, ids left out, texts that are numbers or dates
-read as such, and categories in the way the classifier has for them. ``binned`` and ``codes`` are
+``native``: numbers as they are, missing values kept, ids left out, numbers and dates stored as
+text parsed, and categories in the way the classifier supports. ``binned`` and ``codes`` are
 Tanager's own bins, for comparisons on equal terms, as in the papers. ``frame`` is a pandas
 DataFrame, for pipelines that prepare columns themselves.
 """
@@ -28,8 +28,8 @@ from tanager.sources import open_source
 __all__ = ["ENCODINGS", "Encoded"]
 
 Floats = NDArray[np.float64]
-MOST_CATEGORIES = 255  # of a column, that scikit-learn's boosting takes as categories
-MOST_DENSE = 2_000  # columns of a matrix that need not be sparse
+MOST_CATEGORIES = 255  # of a categorical column in scikit-learn's boosting
+MOST_DENSE = 2_000  # maximum number of columns of a dense matrix
 
 
 class Encoded(ClassifierMixin, BaseEstimator):
@@ -40,14 +40,14 @@ class Encoded(ClassifierMixin, BaseEstimator):
     estimator : classifier
         With `predict_proba`.
     encoding : {"native", "binned", "codes", "frame"}
-        ``"native"``: raw numbers with NaN for gaps; categories as LightGBM, XGBoost, CatBoost
-        and scikit-learn's histogram boosting take them, for others one indicator per value.
-        Classifiers that take no NaN get standardised numbers, the median in place of a gap,
-        and an indicator of the gap. ``"binned"``: one indicator per bin that Tanager learns,
-        missing a value of its own. ``"codes"``: the same bins as codes. ``"frame"``: a pandas
-        DataFrame with numbers and categories.
+        ``"native"``: raw numbers with NaN for missing values; categories as LightGBM, XGBoost,
+        CatBoost and scikit-learn's histogram boosting take them, for others one indicator per
+        value. Classifiers without NaN support get standardised numbers, the median for missing
+        values, and a missing indicator. ``"binned"``: one indicator per bin that Tanager learns,
+        with missing as a separate value. ``"codes"``: the same bins as codes. ``"frame"``: a
+        pandas DataFrame with numbers and categories.
     bins : "mdl", "fine" or int
-        How numbers are cut, as in `BayesNetClassifier`, with ``"binned"`` and ``"codes"``.
+        How to discretize numbers for ``"binned"`` and ``"codes"``, as in `BayesNetClassifier`.
     columns : mapping, optional
         `categorical_features`, `dates` and `ordered`, as in `BayesNetClassifier`.
     """
@@ -76,7 +76,7 @@ class Encoded(ClassifierMixin, BaseEstimator):
         """Return the most probable classes."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
-    # The laboratory times the classifier alone: its users have their tables encoded already.
+    # The laboratory times the classifier alone, without the encoding.
 
     def learn_encoding(self, X: Any, y: NDArray[np.int64]) -> Any:
         """Learn the encoding from training rows; return them encoded."""
@@ -101,11 +101,11 @@ class Encoded(ClassifierMixin, BaseEstimator):
 
 
 class _Encoder:
-    """A way to turn an Arrow table into what a classifier takes."""
+    """Turns an Arrow table into the input of a classifier."""
 
     def __init__(self, estimator: Any, bins: str | int, columns: Mapping[str, Any]) -> None:
         self.estimator, self.bins, self.columns = estimator, bins, columns
-        self.fit_options: dict[str, Any] = {}  # what the classifier's `fit` is told besides
+        self.fit_options: dict[str, Any] = {}  # further arguments of the classifier's `fit`
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _Encoder:
         """Learn from the training rows; may set options of the classifier."""
@@ -121,14 +121,14 @@ class _Encoder:
 
 
 class _Codes(_Encoder):
-    """The codebook's codes as numbers; a value never seen is one code beyond."""
+    """The codebook's codes as numbers; an unseen value gets the code after the last."""
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _Codes:
         self.codebook, _ = learn_codebook(
             table, y, bins=self.bins, audit=True, context=FitContext(), **self.columns
         )
         if "min_categories" in self.estimator.get_params():
-            # CategoricalNB must know of values that only the test rows have.
+            # CategoricalNB must know about values that only occur in the test rows.
             self.estimator.set_params(min_categories=self.codebook.domain.arities + 1)
         return self
 
@@ -137,7 +137,7 @@ class _Codes(_Encoder):
 
 
 class _Binned(_Codes):
-    """The codebook's codes as indicators; a value never seen has none."""
+    """The codebook's codes as indicators; an unseen value has none."""
 
     def fit(self, table: Any, y: NDArray[np.int64]) -> _Binned:
         super().fit(table, y)
@@ -150,19 +150,19 @@ class _Binned(_Codes):
 
 
 class _Columns(NamedTuple):
-    """A table as read: numbers with NaN for gaps, and categories as codes with -1 for gaps."""
+    """A table as read: numbers with NaN, and categories as codes with -1, if missing."""
 
     numbers: list[Floats]
     codes: list[NDArray[np.int64]]
 
     def matrix(self) -> Floats:
-        """Return all columns as numbers, with NaN for gaps."""
+        """Return all columns as numbers, with NaN for missing values."""
         codes = [np.where(column < 0, np.nan, column) for column in self.codes]
         return np.column_stack([*self.numbers, *codes])
 
 
 class _ColumnReader:
-    """Reads a table as its columns are meant: ids left out, numbers and dates in texts read."""
+    """Reads a table after an audit: ids left out, numbers and dates stored as text parsed."""
 
     def __init__(self, table: Any, columns: Mapping[str, Any]) -> None:
         names, ordered = table.column_names, columns.get("ordered", {})
@@ -176,9 +176,9 @@ class _ColumnReader:
         self.orders = {name: pa.array(map(str, order)) for name, order in ordered.items()}
         self.values: dict[str, Any] = {}
         self.numbers: list[str] = []
-        # The name of a constant, which no column has: a classifier wants at least one column.
+        # The unused name of a constant column: a classifier needs at least one column.
         self.constant = " ".join([*table.column_names, "without values"])
-        for name in names:  # but for those without a single value
+        for name in names:  # except those without a single value
             column = self._read(table, name)
             if name in ordered or (name not in categorical and _is_number(column.type)):
                 if not np.isnan(self._number(table, name)).all():
@@ -190,12 +190,12 @@ class _ColumnReader:
         self.arities = np.array([len(values) for values in self.values.values()], np.int64)
 
     def read(self, table: Any) -> _Columns:
-        """Return the columns of some rows; a category never seen is a gap."""
+        """Return the columns of some rows; an unseen category counts as missing."""
         codes = [self._codes(table, name, values) for name, values in self.values.items()]
         return _Columns([self._number(table, name) for name in self.numbers], codes)
 
     def _number(self, table: Any, name: str) -> Floats:
-        """Return a column of numbers; a category that has an order is its place in it."""
+        """Return a column of numbers; an ordered category is its position in the order."""
         if name == self.constant:
             return np.zeros(len(table))
         if name in self.orders:
@@ -260,7 +260,7 @@ class _Native(_Encoder):
         return self
 
     def _learn_indicators(self, matrix: Floats) -> None:
-        """Learn how columns become what a classifier without categories takes."""
+        """Learn how to encode columns for a classifier without categorical support."""
         from sklearn.compose import ColumnTransformer
         from sklearn.impute import MissingIndicator, SimpleImputer
         from sklearn.pipeline import make_pipeline
@@ -300,7 +300,7 @@ ENCODINGS: Mapping[str, type[_Encoder]] = {
 
 
 def _indicators(arities: NDArray[np.int64], dtype: Any, *, sparse: bool) -> Any:
-    """Return what turns columns of codes into one indicator per value; others have none."""
+    """Return an encoder from codes to one indicator per value; unknown values have none."""
     from sklearn.preprocessing import OneHotEncoder
 
     values = [np.arange(arity, dtype=np.float64) for arity in arities]

@@ -1,4 +1,4 @@
-"""An experiment, declared: datasets × classifiers × protocol × metrics."""
+"""Declaration of an experiment: datasets × classifiers × protocol × metrics."""
 
 from __future__ import annotations
 
@@ -23,47 +23,47 @@ _MAX_CELLS = 1_000_000
 
 
 class Cell(NamedTuple):
-    """One fit and one prediction: a place in the grid of an experiment."""
+    """One fit and one prediction: a cell in the grid of an experiment."""
 
     dataset: str  # by name
     classifier: str
-    round: int  # place in the protocol
+    round: int  # position in the protocol
     fold: int
-    key: str  # digest of everything that decides the cell's numbers
+    key: str  # digest of everything that determines the cell's numbers
 
     def facts(self) -> dict[str, Any]:
-        """Return what a run file says of the cell before its numbers."""
+        """Return the cell's description in a run file, without its numbers."""
         return {"cell": self.key, **{k: v for k, v in self._asdict().items() if k != "key"}}
 
 
 @dataclass(frozen=True, eq=False)
 class Experiment:
-    """Which classifiers are compared, on which tables, and how.
+    """Which classifiers to compare, on which tables, and how.
 
     Parameters
     ----------
     datasets : sequence of Dataset
     classifiers : sequence of Contender, str or estimator
-        Texts such as ``"tan/hdp"`` or ``"random-forest"``, classifiers themselves, or
-        `Contender`, which gives either a name.
+        Texts such as ``"tan/hdp"`` or ``"random-forest"``, estimators, or `Contender`,
+        which gives either a name.
     protocol : CrossValidation or LearningCurve
         5 rounds of 2-fold cross-validation by default.
     metrics : sequence of str
-        Names from `tanager.evaluation.METRICS`; by default all that need probabilities and
-        classes alone.
+        Names from `tanager.evaluation.METRICS`; by default all that need only probabilities
+        and classes.
     seed : int
-        Decides folds and the classifiers' random states.
+        Determines folds and the classifiers' random states.
     bins : "auto", "mdl", "fine" or int
-        How numbers are cut, for all classifiers given as texts that see bins; the
-        papers have "mdl". With "auto" each of Tanager's cuts as it would alone.
+        How to discretize numbers, for all classifiers given as texts that use bins; the
+        papers use "mdl". With "auto", each of Tanager's classifiers uses its default.
     name : str
         Title in reports.
     keep : sequence of str
-        What else is stored of every cell: ``"predictions"`` (for bias and
+        What else to store for every cell: ``"predictions"`` (for bias and
         variance) and ``"info"`` (the classifier's `info_`, with its traces).
     stamps : mapping of str to str
-        For classifiers by name, what tells their versions apart: a cell with
-        another stamp in the run file is computed again.
+        Versions of classifiers, by name: a cell with another stamp in the run
+        file is recomputed.
 
     Examples
     --------
@@ -99,8 +99,8 @@ class Experiment:
         for dataset in self.datasets:
             if not isinstance(dataset, Dataset):
                 raise ConfigurationError(
-                    f"the experiment's datasets have a {type(dataset).__name__}. "
-                    "Give Dataset(name, table, target)."
+                    f"the experiment's datasets contain a {type(dataset).__name__}. "
+                    "Pass Dataset(name, table, target)."
                 )
         resolve_metrics(tuple(self.metrics))
         if self.bins != "auto":
@@ -145,7 +145,7 @@ class Experiment:
 
     def cells(self) -> Iterator[Cell]:
         """Iterate over the grid, dataset by dataset, so that a worker keeps its table."""
-        # More rounds make more cells, not other ones.
+        # With more rounds, the cells of the earlier ones stay the same.
         division = {k: v for k, v in self.protocol.to_dict().items() if k != "rounds"}
         for dataset in self.datasets:
             data = dataset.fingerprint()
@@ -171,7 +171,7 @@ class Experiment:
                     yield Cell(dataset.name, contender.name, round_, fold, key)
 
     def check(self) -> None:
-        """Refuse wrong names of learners, options, tables and columns before the first cell."""
+        """Reject wrong names of learners, options, tables and columns before the first cell."""
         for contender in self.contenders:
             contender.check()
         takes_signs = any(contender.takes_signs for contender in self.contenders)
@@ -207,7 +207,7 @@ class Experiment:
         progress: Progress | None = None,
         retry_failed: bool = False,
     ) -> Results:
-        """Run it, or what is left of it in the run file `path`; see `run_experiment`."""
+        """Run it, or resume it from the run file `path`; see `run_experiment`."""
         from tanager.evaluation.runner import run_experiment
 
         return run_experiment(
@@ -225,12 +225,12 @@ class Experiment:
         path : path
             The file.
         data : path, optional
-            Folder of the datasets that are given by name alone; by default the
-            environment variable TANAGER_DATA.
+            Folder of the datasets that are given only by name; by default, that of
+            the environment variable TANAGER_DATA.
         allow_imports : bool
             Whether a classifier may be given by import path. Importing a module
-            runs its code, so allow it only for files you trust; the aliases
-            such as ``random-forest`` need no permission.
+            runs its code, so only allow it for files you trust; aliases such as
+            ``random-forest`` don't need it.
         """
         from tanager.evaluation.experiment_file import read_experiment_file
 

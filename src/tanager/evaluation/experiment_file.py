@@ -1,7 +1,7 @@
 """Experiments in TOML files: every key is checked before anything is opened or run.
 
-An experiment file may come from somebody else. It is data: it names tables and
-classifiers, and imports code only where the caller allows it.
+An experiment file may come from someone else. It is data: it names tables and
+classifiers, and imports code only if the caller allows it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tanager.evaluation.datasets import Dataset, data_folder, find_dataset
 from tanager.evaluation.protocol import CrossValidation, LearningCurve, Protocol
 from tanager.sources.text import TextStyle
 
-MAX_BYTES = 1 << 18  # a file of all 72 tables of the papers has 3 kB
-MAX_DEPTH = 4  # of arrays and tables inside one another; the deepest use is 3
-MAX_KEY_PARTS = 16  # of a.b.c: the parser's time grows with the square of this
+MAX_BYTES = 1 << 18  # a file with all 72 tables of the papers has 3 kB
+MAX_DEPTH = 4  # of nested arrays and tables; 3 levels are used
+MAX_KEY_PARTS = 16  # as in a.b.c; the parser's time is quadratic in it
 MAX_ENTRIES = 10_000  # datasets or classifiers
 
 _PART = r"(?:[A-Za-z0-9_-]+|\"[^\"\n]*\"|'[^'\n]*')"
@@ -32,7 +32,7 @@ def _is_list(value: Any, kind: type) -> bool:
     return isinstance(value, list) and all(type(item) is kind for item in value)
 
 
-Kinds = Mapping[str, str]  # of each key that a table may have, one of those below
+Kinds = Mapping[str, str]  # the kind of each allowed key of a table, one of those below
 
 TEXT, WHOLE, TABLE = "text", "a whole number", "a table of keys and values"
 TEXTS, TEXT_OR_TABLE = "a list of texts", "text or a table of keys and values"
@@ -78,7 +78,7 @@ _FOLDS: Kinds = {"rounds": WHOLE, "folds": WHOLE, "stratified": "true or false"}
 def read_experiment_file(
     path: str | Path, data: str | Path | None = None, *, allow_imports: bool = False
 ) -> dict[str, Any]:
-    """Return the arguments of `Experiment` that a TOML file declares, as its `from_toml`."""
+    """Return the arguments of `Experiment` from a TOML file; see `Experiment.from_toml`."""
     file = Path(path)
     found = _checked(_parse(file), _EXPERIMENT, file.name)
     for key in ("datasets", "classifiers"):
@@ -103,11 +103,11 @@ def _parse(file: Path) -> dict[str, Any]:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         reason = "no such file" if isinstance(error, FileNotFoundError) else error.strerror
-        raise ConfigurationError(f"{file.name}: {reason}. Give an experiment file.") from error
+        raise ConfigurationError(f"{file.name}: {reason}. Pass an experiment file.") from error
     if len(raw) > MAX_BYTES:
         raise ConfigurationError(
             f"{file.name} has more than {MAX_BYTES:,} bytes. An experiment file names tables and "
-            "classifiers; it does not hold data."
+            "classifiers; it doesn't contain data."
         )
     try:
         text = raw.decode("utf-8")
@@ -124,15 +124,15 @@ def _parse(file: Path) -> dict[str, Any]:
         raise
     except RecursionError as error:
         raise ConfigurationError(
-            f"{file.name}: arrays or tables stand more than {MAX_DEPTH} deep inside one another. "
+            f"{file.name}: arrays or tables are nested more than {MAX_DEPTH} levels deep. "
             "No key of an experiment file needs that."
         ) from error
-    except ValueError as error:  # also from a number of too many digits
+    except ValueError as error:  # also raised by a number with too many digits
         raise ConfigurationError(f"{file.name} is not TOML: {error}.") from error
 
 
 def _depth(content: Any) -> int:
-    """Return how deep arrays and tables stand inside one another, without recursion."""
+    """Return how deeply arrays and tables are nested, without recursion."""
     deepest, waiting = 0, [(content, 0)]
     while waiting:
         value, depth = waiting.pop()
@@ -144,9 +144,9 @@ def _depth(content: Any) -> int:
 
 
 def _checked(values: Mapping[str, Any], kinds: Kinds, where: str) -> dict[str, Any]:
-    """Return a table whose keys are known and whose values are of their kinds; lists as tuples.
+    """Return a table after checking its keys and the kinds of its values; lists as tuples.
 
-    `where` is the file's name and the table's, as messages give it.
+    `where` names the file and the table for error messages.
     """
     for key, value in values.items():
         if key not in kinds:
@@ -213,7 +213,7 @@ def _contender(name: str, entry: Any, where: str) -> Contender:
         return Contender(name, entry)
     options, where = dict(entry), f"{where}, [{name}]"
     if "use" not in options:
-        raise ConfigurationError(f"{where}: classifier {name!r} does not say what to `use`.")
+        raise ConfigurationError(f"{where}: classifier {name!r} doesn't say what to `use`.")
     use = _checked({"use": options.pop("use")}, {"use": TEXT}, where)["use"]
     for key, value in options.items():
         if not _is_plain(value):
@@ -223,7 +223,7 @@ def _contender(name: str, entry: Any, where: str) -> Contender:
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value can stand in a run file, which TOML's dates and times cannot."""
+    """Return whether a value can be written to a run file, unlike TOML's dates and times."""
     if isinstance(value, list):
         return all(map(_is_plain, value))
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""What a model would lose: a feature not known, an edge not there."""
+"""Increase in log-loss without a feature or an edge."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from tanager.parameters import log_posterior
 
 Floats = NDArray[np.float64]
 
-# As `tanager.evaluation.metrics.log_loss`: no row is worse than this.
+# Limit on the loss of a row, as in `tanager.evaluation.metrics.log_loss`.
 _FLOOR = float(np.log(np.finfo(np.float64).eps))
 
 
 def loss_without_features(model: Any, X: Any, y: ArrayLike) -> Floats:
-    """Return how much the log-loss rises when a feature is unknown, one number per feature.
+    """Return the increase in log-loss when a feature is unknown, one number per feature.
 
     Parameters
     ----------
     model : BayesNetClassifier or Network
     X : table
-        Rows that the model was not fitted on; on its own rows every feature
+        Rows the model wasn't trained on; on training rows, every feature
         seems to matter.
     y : array-like
         Their classes.
@@ -34,14 +34,14 @@ def loss_without_features(model: Any, X: Any, y: ArrayLike) -> Floats:
     Returns
     -------
     ndarray of shape (n_features,)
-        In nats a row; zero for features that the structure left out. Below zero
-        the model would be better without the feature, on these rows.
+        In nats per row; zero for features that the structure left out. If negative,
+        the model would be better without the feature on these rows.
 
     Notes
     -----
     The feature is summed out exactly, so this is the loss of the same joint
-    distribution that knows one feature less: no retraining, no permutation, and
-    no row that could not exist. Two features that say the same each lose little.
+    distribution with one feature unobserved: no retraining, no permutation, and
+    no impossible rows. Two redundant features each have a small loss.
 
     Examples
     --------
@@ -62,7 +62,7 @@ def loss_without_features(model: Any, X: Any, y: ArrayLike) -> Floats:
 def losses_without_features(
     network: Network, codes: Any, labels: NDArray[Any], features: Sequence[int] | None = None
 ) -> Floats:
-    """Return what `loss_without_features` does, of coded rows; features not tried stay zero."""
+    """Return `loss_without_features` of coded rows; zero for features that aren't tried."""
     before, out = _loss(network, codes, labels), np.zeros(codes.shape[0])
     for feature in network.structure.selected if features is None else features:
         fewer = codes.copy()
@@ -77,11 +77,11 @@ def loss_without_edges(
     labels: NDArray[Any],
     edges: Sequence[tuple[str, str]] | None = None,
 ) -> dict[tuple[str, str], float]:
-    """Return how much the log-loss of coded rows rises without each edge (parent, feature).
+    """Return the increase in log-loss of coded rows without each edge (parent, feature).
 
-    Without the edge the feature's table is that of the network's own joint distribution
-    (`NetworkInformation.without_edge`). Edges into families too large to be spelled out are
-    absent.
+    Without the edge, the feature's table is derived from the network's own joint distribution
+    (`NetworkInformation.without_edge`). Edges into families that are too large are
+    omitted.
     """
     information, before = NetworkInformation(network), _loss(network, codes, labels)
     if edges is None:
@@ -95,6 +95,6 @@ def loss_without_edges(
 
 
 def _loss(network: Network, codes: Any, labels: NDArray[Any]) -> float:
-    """Return the mean of -log P(true class | row); no row is worse than the floor."""
+    """Return the mean of -log P(true class | row), each row's limited by the floor."""
     log_posteriors = log_posterior(network.log_joint_of_codes(codes))
     return -float(np.maximum(log_posteriors[np.arange(labels.shape[0]), labels], _FLOOR).mean())

@@ -1,8 +1,8 @@
-"""What predicted probabilities are worth, one function each.
+"""Metrics of predicted probabilities, one function each.
 
 Every metric takes the probabilities of the test rows, shape (n_rows, n_classes),
-and the true classes as codes 0..C-1, and returns one number. Less is better, but for
-`accuracy`, `auc` and `f1`, whose `Metric` says so.
+and the true classes as codes 0..C-1, and returns one number. Lower is better, except
+for `accuracy`, `auc` and `f1`, as their `Metric` declares.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def f1(probabilities: Floats, labels: Labels) -> float:
 
 
 def auc(probabilities: Floats, labels: Labels) -> float:
-    """Return the area under the ROC curve, with more than two classes the mean of one-against-rest.
+    """Return the area under the ROC curve; with more than two classes, the one-vs-rest mean.
 
-    The chance that a row of the class has a higher probability of it than
-    another row; ties count half. Classes that the rows lack are left out; where
-    all rows are of one class there is nothing to order, and the result is NaN.
+    The probability that a row of the class is ranked above another row; ties
+    count half. Classes that don't occur are left out; if all rows have the same
+    class, there's nothing to rank and the result is NaN.
     """
     if probabilities.shape[1] == 2:
         return float(auc_by_class(probabilities, labels)[1])
@@ -65,7 +65,7 @@ def auc(probabilities: Floats, labels: Labels) -> float:
 
 
 def auc_by_class(probabilities: Floats, labels: Labels) -> Floats:
-    """Return the area under the ROC curve of each class against the rest, NaN where undefined."""
+    """Return the area under the ROC curve of each class against the rest, NaN if undefined."""
     n_rows, n_classes = probabilities.shape
     areas = np.full(n_classes, np.nan)
     for code in range(n_classes):
@@ -107,8 +107,8 @@ def brier_score(probabilities: Floats, labels: Labels) -> float:
 def log_loss(probabilities: Floats, labels: Labels) -> float:
     r"""Mean of :math:`-\log p_y` in nats.
 
-    Probabilities below 2.2e-16 count as that much, as in scikit-learn, so that
-    a forest that is sure and wrong does not lose everything at once.
+    Probabilities are clipped at 2.2e-16, as in scikit-learn, so that a single
+    confident error of a forest doesn't make the loss infinite.
     """
     return float(np.mean(row_losses(probabilities, labels)))
 
@@ -116,16 +116,16 @@ def log_loss(probabilities: Floats, labels: Labels) -> float:
 def row_losses(probabilities: Floats, labels: Labels) -> Floats:
     """Return the log-loss of each row; see `log_loss`."""
     floor = np.finfo(np.float64).eps
-    # Taken from zero: the negative of a zero would be written as -0.0.
+    # Subtracted from zero: a negated zero would be printed as -0.0.
     return 0.0 - np.log(np.maximum(_of_true_class(probabilities, labels), floor))
 
 
 class Reliability(NamedTuple):
-    """Confidence and accuracy by bin of confidence; sums, so that folds add up."""
+    """Confidence and accuracy by bin of confidence, as sums that can be added over folds."""
 
     rows: NDArray[np.int64]  # (15,): rows whose highest probability falls in the bin
     confidence: NDArray[np.float64]  # (15,): sum of those probabilities
-    correct: NDArray[np.int64]  # (15,): how many of the rows are classified right
+    correct: NDArray[np.int64]  # (15,): number of those rows classified correctly
 
     def error(self) -> float:
         """Mean distance between confidence and accuracy, weighted by rows."""
@@ -133,7 +133,7 @@ class Reliability(NamedTuple):
 
 
 def reliability(probabilities: Floats, labels: Labels, n_bins: int = N_BINS) -> Reliability:
-    """Bin rows by the probability of the predicted class, into equal widths of [0, 1]."""
+    """Bin rows by the probability of the predicted class, in bins of equal width over [0, 1]."""
     confidence = probabilities.max(axis=1)
     correct = probabilities.argmax(axis=1) == labels
     bins = np.minimum((confidence * n_bins).astype(np.int64), n_bins - 1)
@@ -147,8 +147,8 @@ def reliability(probabilities: Floats, labels: Labels, n_bins: int = N_BINS) -> 
 def calibration_error(probabilities: Floats, labels: Labels) -> float:
     """Return the expected calibration error of the predicted class, over 15 equal bins.
 
-    Of few rows it is mostly noise: a bin of one row is off by its whole confidence. So
-    `Results.mean` adds up the bins of a round's folds before it takes the distance (Guo et al.,
+    With few rows, it's mostly noise: a bin of one row is off by its whole confidence. So
+    `Results.mean` sums the bins of a round's folds before taking the distance (Guo et al.,
     2017, "On calibration of modern neural networks", equation 5).
     """
     return reliability(probabilities, labels).error()
@@ -157,9 +157,9 @@ def calibration_error(probabilities: Floats, labels: Labels) -> float:
 def conditional_relative_entropy(probabilities: Floats, labels: Labels, groups: Labels) -> float:
     r"""Divergence of the model's P(y|x) from the rows' own frequencies, in nats.
 
-    :math:`\sum_x \hat P(x)\, D_{KL}(\hat P(y | x) \,\|\, P(y | x))`: the log-loss less
-    the conditional entropy of the class among rows that are alike, the part of
-    the log-loss that no model can avoid. Where no two rows are alike it is the
+    :math:`\sum_x \hat P(x)\, D_{KL}(\hat P(y | x) \,\|\, P(y | x))`: the log-loss minus
+    the conditional entropy of the class among rows with identical features, the part
+    of the log-loss that no model can avoid. If all rows are distinct, it equals the
     log-loss.
 
     `groups` (n_rows,) has one code for rows with the same features (Carvalho, Adão and Mateus,
@@ -179,7 +179,7 @@ def conditional_relative_entropy(probabilities: Floats, labels: Labels, groups: 
 def ranked_probability_score(probabilities: Floats, labels: Labels) -> float:
     r"""Mean over rows of :math:`\sum_k (P(c \le k) - 1[y \le k])^2`, for ordered classes.
 
-    The classes stand in the order of their codes.
+    The classes are in the order of their codes.
     """
     reached = np.arange(probabilities.shape[1]) >= np.asarray(labels)[:, None]
     gaps = np.cumsum(probabilities, axis=1) - reached
@@ -187,7 +187,7 @@ def ranked_probability_score(probabilities: Floats, labels: Labels) -> float:
 
 
 def rank_error(probabilities: Floats, labels: Labels) -> float:
-    """Return by how many classes the median class is off on average, for ordered classes."""
+    """Return the mean number of classes by which the median class is off, for ordered classes."""
     median = (np.cumsum(probabilities, axis=1) < 0.5 - 1e-12).sum(axis=1)
     return float(np.mean(np.abs(median - labels)))
 
@@ -197,20 +197,20 @@ def _of_true_class(probabilities: Floats, labels: Labels) -> Floats:
 
 
 class Metric(NamedTuple):
-    """A metric with the words to show it, and whether more of it is better."""
+    """A metric with its title and how to compute and compare it."""
 
     title: str
-    function: Callable[..., float] | None  # of probabilities and labels; None: a cost of the cell
+    function: Callable[..., float] | None  # of probabilities and labels; None: a time or memory
     greater: bool = False
-    needs_groups: bool = False  # takes, besides, which rows have the same features
-    pooled: bool = False  # of a round's rows together: of few rows it is mostly noise
-    ordinal: bool = False  # of classes whose codes stand in an order
+    needs_groups: bool = False  # also takes the groups of rows with identical features
+    pooled: bool = False  # computed over all rows of a round: mostly noise on few rows
+    ordinal: bool = False  # for ordered classes
 
     def score(self, *given: Any) -> float:
         """Return the metric of probabilities and labels; see `function`."""
         if self.function is None:
             raise ConfigurationError(
-                f"{self.title} is measured while a cell runs: predictions don't tell it."
+                f"{self.title} is measured while a cell runs, not computed from predictions."
             )
         return self.function(*given)
 
@@ -240,10 +240,10 @@ METRICS: Mapping[str, Metric] = {
     "peak_memory_mb": Metric("peak memory, MB", None),
 }
 
-# What a cell cost: measured always, and a metric where it's asked for.
+# Times and memory of a cell: always measured, but metrics only on request.
 COSTS = tuple(name for name, metric in METRICS.items() if metric.function is None)
 
-# What is measured where nobody chooses.
+# The default metrics.
 DEFAULT_METRICS = tuple(
     name
     for name, metric in METRICS.items()
@@ -269,7 +269,7 @@ def make_sheet(probabilities: Floats, labels: Labels, classes: Sequence[str]) ->
 
     Returns plain data: the metrics, accuracy and log-loss of the rows' own class frequencies,
     scores by class, the confusion matrix by true and predicted class, and calibration by bin.
-    What the rows don't tell, as the AUC of one class, is None.
+    Undefined values, such as the AUC of a single class, are None.
 
     >>> p = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     >>> sheet = make_sheet(p, np.array([0, 1, 1]), ("no", "yes"))
@@ -312,5 +312,5 @@ def make_sheet(probabilities: Floats, labels: Labels, classes: Sequence[str]) ->
 
 
 def known_number(value: float) -> float | None:
-    """Return None for NaN, which JSON does not have."""
+    """Return None for NaN, which JSON doesn't have."""
     return None if np.isnan(value) else float(value)

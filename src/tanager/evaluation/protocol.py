@@ -1,7 +1,7 @@
-"""Which rows train and which test: a protocol's places, and the rows of each.
+"""Splits into training and test rows: a protocol's places, and the rows of each.
 
-The rows of a place depend on the seed and the place alone, so that more rounds later leave the
-earlier ones as they are.
+The rows of a place only depend on the seed and the place, so that adding rounds later doesn't
+change the earlier ones.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _MAX_FOLDS = 10_000
 
 
 class Split(NamedTuple):
-    """One division of the rows."""
+    """One split of the rows."""
 
-    round: int  # its place in the protocol
+    round: int  # its position in the protocol
     fold: int
     train: NDArray[np.int64]  # row indices, ascending
     test: NDArray[np.int64]
@@ -36,18 +36,18 @@ class CrossValidation:
     Parameters
     ----------
     rounds : int
-        How often the rows are shuffled and divided again.
+        How often to shuffle and split the rows.
     folds : int
-        In how many parts.
+        Folds per round.
     stratified : bool
-        Whether every fold gets its share of every class. The default is plain
-        random folds, as in the papers; then a rare class may be absent from a
+        Whether to stratify the folds by class. The default is plain random
+        folds, as in the papers; then a rare class may be absent from a
         training fold.
 
     Notes
     -----
-    Rounds of two folds are what the estimate of bias and variance wants, since
-    training sets then differ most.
+    For estimates of bias and variance, use rounds of two folds, since training
+    sets then differ most.
 
     Examples
     --------
@@ -64,12 +64,12 @@ class CrossValidation:
 
     def __post_init__(self) -> None:
         _check_whole("rounds", self.rounds, 1, _MAX_ROUNDS)
-        hint = " For one fixed division give the dataset's train_rows."
+        hint = " For one fixed split, set the dataset's train_rows."
         _check_whole("folds", self.folds, 2, _MAX_FOLDS, hint)
 
     @property
     def n_places(self) -> int:
-        """How many pairs (round, fold) there are."""
+        """Number of pairs (round, fold)."""
         return self.rounds * self.folds
 
     def places(self) -> Iterator[tuple[int, int]]:
@@ -77,7 +77,7 @@ class CrossValidation:
         return product(range(self.rounds), range(self.folds))
 
     def check(self, n_rows: int) -> None:
-        """Refuse a table of too few rows."""
+        """Reject a table with too few rows."""
         if n_rows < self.folds:
             raise ConfigurationError(
                 f"folds={self.folds} needs as many rows; the table has {n_rows}. Use fewer folds.",
@@ -85,7 +85,7 @@ class CrossValidation:
             )
 
     def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
-        """Divide the rows for one place of the protocol."""
+        """Split the rows for one place of the protocol."""
         n_rows = len(labels)
         self.check(n_rows)
         order = np.random.default_rng([seed, round_]).permutation(n_rows)
@@ -107,11 +107,11 @@ class LearningCurve:
     Parameters
     ----------
     sizes : tuple of int
-        Training rows, ascending. Within a round each set contains the smaller ones.
+        Training rows, ascending. Within a round, each set contains the smaller ones.
     rounds : int
-        How often the rows are shuffled.
+        How often to shuffle the rows.
     test_share : float
-        Share of the rows that tests.
+        Share of test rows.
 
     Examples
     --------
@@ -136,7 +136,7 @@ class LearningCurve:
 
     @property
     def n_places(self) -> int:
-        """How many pairs (round, index of the size) there are."""
+        """Number of pairs (round, index of the size)."""
         return self.rounds * len(self.sizes)
 
     def places(self) -> Iterator[tuple[int, int]]:
@@ -144,21 +144,21 @@ class LearningCurve:
         return product(range(self.rounds), range(len(self.sizes)))
 
     def check(self, n_rows: int) -> None:
-        """Refuse a table of too few rows for the least size; of the others each place tells."""
+        """Reject a table with too few rows for the smallest size; `split` checks the others."""
         self._n_test(min(self.sizes), n_rows)
 
     def _n_test(self, size: int, n_rows: int) -> int:
-        """Return how many rows test; an error where fewer than `size` are left to train."""
+        """Return the number of test rows; raise if fewer than `size` are left for training."""
         n_test = max(1, round(n_rows * self.test_share))
         if size > n_rows - n_test:
             raise ConfigurationError(
                 f"sizes has {size}, but only {n_rows - n_test} of {n_rows} rows are "
-                "left to train. Use smaller sizes or a smaller test_share."
+                "left for training. Use smaller sizes or a smaller test_share."
             )
         return n_test
 
     def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
-        """Take the first rows of a shuffle to train and the last to test."""
+        """Take the first shuffled rows for training and the last for testing."""
         n_rows = len(labels)
         n_test = self._n_test(self.sizes[fold], n_rows)
         order = np.random.default_rng([seed, round_]).permutation(n_rows)

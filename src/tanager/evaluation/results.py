@@ -1,4 +1,4 @@
-"""What came out: a tidy table of cells, and its means over folds."""
+"""Results of an experiment: a tidy table of cells, and its means over folds."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tanager.escaping import inert
 from tanager.evaluation.metrics import COSTS, METRICS, Reliability
 from tanager.evaluation.runs import RunFile, check_cell, check_description, check_metrics
 
-ENDINGS = (".parquet", ".csv", ".tex")  # of the files that hold results
+ENDINGS = (".parquet", ".csv", ".tex")  # of result files
 
 
 class Scores(NamedTuple):
-    """One number for each dataset and classifier.
+    """One number per dataset and classifier.
 
     Attributes
     ----------
@@ -42,12 +42,12 @@ class Scores(NamedTuple):
 
     @property
     def greater(self) -> bool:
-        """Whether more is better."""
+        """Whether higher is better."""
         return self.metric in METRICS and METRICS[self.metric].greater
 
     @property
     def losses(self) -> NDArray[np.float64]:
-        """The values turned so that less is better, as every test of significance takes them."""
+        """The values, negated if necessary so that lower is better, for significance tests."""
         return -self.values if self.greater else self.values
 
     def best(self, row: int) -> float:
@@ -83,7 +83,7 @@ class Results:
     description : dict
         The experiment, as plain data.
     records : sequence of dict
-        One for each cell.
+        One per cell.
 
     Attributes
     ----------
@@ -97,7 +97,7 @@ class Results:
         self.classifiers = tuple(c["name"] for c in description["classifiers"])
         places = {name: i for i, name in enumerate(self.datasets)}
         columns = {name: i for i, name in enumerate(self.classifiers)}
-        # A run file may hold cells of an earlier version of the experiment.
+        # A run file may contain cells of an earlier version of the experiment.
         self.records = sorted(
             (r for r in records if r["dataset"] in places and r["classifier"] in columns),
             key=lambda r: (places[r["dataset"]], columns[r["classifier"]], r["round"], r["fold"]),
@@ -126,7 +126,7 @@ class Results:
 
     @property
     def measured(self) -> tuple[str, ...]:
-        """Names of the metrics, and of what every cell costs."""
+        """Names of the metrics, and of the times and memory of every cell."""
         return (*self.metrics, *(name for name in COSTS if name not in self.metrics))
 
     @property
@@ -135,7 +135,7 @@ class Results:
         return [record for record in self.records if not _is_done(record)]
 
     def table(self) -> Any:
-        """Return the tidy table (pyarrow): one row for each cell."""
+        """Return the tidy table (pyarrow): one row per cell."""
         text = ("dataset", "classifier", "status", "error", "version")
         whole = ("round", "fold", "n_train", "n_test")
         kinds = [
@@ -160,18 +160,18 @@ class Results:
         Parameters
         ----------
         metric : str, optional
-            By default log-loss where it was measured, else the first.
+            By default log-loss if it was measured, else the first.
         """
         from tanager.evaluation.summary import write_latex
 
         return write_latex(self, metric)
 
     def write(self, path: str | Path) -> None:
-        """Write the tidy table as Parquet or CSV, or `to_latex`, by the file's ending."""
+        """Write the tidy table as Parquet or CSV, or `to_latex`, by the file's extension."""
         target = Path(path)
         if target.suffix not in ENDINGS:
             allowed = f"{', '.join(ENDINGS[:-1])} and {ENDINGS[-1]}"
-            raise ConfigurationError(f"{target.name}: allowed endings are {allowed}.")
+            raise ConfigurationError(f"{target.name}: allowed extensions are {allowed}.")
         with replacing(target) as part:
             if target.suffix == ".tex":
                 part.write_text(self.to_latex(), encoding="utf-8")
@@ -183,12 +183,12 @@ class Results:
     def mean(self, metric: str) -> Scores:
         """Average a metric, or a time, over the cells of each dataset and classifier.
 
-        Of a metric that `is_pooled`, over the rounds.
+        A metric that `is_pooled` is averaged over the rounds.
         """
         return self.scores(metric, self._over_parts(metric, np.mean))
 
     def deviation(self, metric: str) -> Scores:
-        """Return the standard deviation of what `mean` averages; NaN where there is one number."""
+        """Return the standard deviation of what `mean` averages; NaN for a single number."""
         mean = self.mean(metric)
         values = self._over_parts(metric, lambda v: np.std(v, ddof=1) if len(v) > 1 else np.nan)
         rows = [self.datasets.index(name) for name in mean.datasets]
@@ -196,11 +196,11 @@ class Results:
         return mean._replace(values=values[np.ix_(rows, columns)])
 
     def is_pooled(self, metric: str) -> bool:
-        """Tell whether a metric is computed from all held-out rows of a round together.
+        """Return whether a metric is computed over all held-out rows of a round.
 
-        So is the calibration error: of the few rows of a fold it is mostly noise, and more
-        of it the smaller the folds are. Each cell keeps its own. Along a learning curve a
-        cell is a round's one measurement of its size.
+        The calibration error is: on the few rows of a fold, it's mostly noise, the more so
+        the smaller the folds. Each cell still stores its own. In a learning curve, a cell
+        is a round's only measurement of its size.
         """
         pooled = metric in METRICS and METRICS[metric].pooled
         return pooled and "sizes" not in self.description.get("protocol", {})
@@ -219,10 +219,10 @@ class Results:
         return {n: reasons[n] for n in self.classifiers if n in reasons and n not in whole}
 
     def scores(self, metric: str, values: NDArray[np.float64]) -> Scores:
-        """Name the rows and columns of numbers.
+        """Label the rows and columns of numbers.
 
         Classifiers that failed on every dataset are left out, then datasets with
-        a gap: what failed takes nothing from the others.
+        any failure, so that a failed classifier doesn't affect the others.
         """
         failed = self.failed_classifiers()
         kept = [j for j, name in enumerate(self.classifiers) if name not in failed]
@@ -252,11 +252,11 @@ class Results:
         return values
 
     def _parts(self, metric: str, cells: list[dict[str, Any]]) -> list[float]:
-        """Return a metric of each cell, or of each round of a metric that is pooled."""
+        """Return a metric of each cell, or of each round if it's pooled."""
         if self.is_pooled(metric):
             by_round = groupby(cells, lambda cell: cell["round"])
             return [_add_bins(list(folds)).error() for _, folds in by_round]
-        # A fold of one class has no AUC: the others' mean stands for it.
+        # A fold with a single class has no AUC: the mean is over the others.
         return [cell[metric] for cell in cells if cell.get(metric) is not None]
 
     def reliability(self, classifier: str) -> Reliability:
@@ -267,7 +267,7 @@ class Results:
         return _add_bins(cells)
 
     def title(self, metric: str) -> str:
-        """Return the name of a metric as people write it."""
+        """Return the display name of a metric."""
         return METRICS[metric].title if metric in METRICS else metric.replace("_", " ")
 
 

@@ -1,4 +1,4 @@
-"""Run the cells that a run file lacks: fit, predict and measure each, side by side."""
+"""Run the cells that a run file lacks: fit, predict and measure each, in parallel."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from tanager.evaluation.results import Results
 from tanager.evaluation.runs import RunFile, check_cell
 from tanager.progress import Progress, one_of_many
 
-# Rows of the untimed fit that loads compiled kernels before the first timed one.
+# Rows of the untimed warm-up fit that loads compiled kernels before the first timed one.
 _WARM_UP_ROWS = 24
 
 
 class _Rows(NamedTuple):
-    """Training and test rows; `y` are codes among the `present` classes."""
+    """Training and test rows; `y` are indices into the `present` classes."""
 
     train: Any
     y: NDArray[np.int64]
@@ -56,7 +56,7 @@ class _Rows(NamedTuple):
 
 @dataclass
 class Bench:
-    """Runs cells of one experiment in one process, and keeps the last table it read."""
+    """Runs cells of one experiment in one process, and caches the last table it read."""
 
     experiment: Experiment
     _table: tuple[str, Loaded] | None = None
@@ -65,15 +65,15 @@ class Bench:
     _threads: tuple[int, Any] | None = None
 
     def run(self, cell: Cell) -> dict[str, Any]:
-        """Compute a cell; a failure becomes its record."""
+        """Compute a cell; a failure is recorded."""
         try:
             return {**cell.facts(), **self._measure(cell)}
-        except Exception as error:  # whatever a classifier may throw is data here
+        except Exception as error:  # any exception of a classifier is recorded
             text = "".join(traceback.format_exception_only(error)).strip()[:2000]
             return {**cell.facts(), "status": "failed", "error": text}
 
     def load(self, name: str) -> Loaded:
-        """Return a dataset by name, read once while its cells last."""
+        """Return a dataset by name, read once for all its cells."""
         if self._table is None or self._table[0] != name:
             self._table = (name, self.experiment.dataset(name).load())
         return self._table[1]
@@ -87,7 +87,7 @@ class Bench:
         return self.experiment.protocol.split(rows, self.experiment.seed, cell.round, cell.fold)
 
     def _divide(self, cell: Cell) -> _Rows:
-        """Return the tables of a cell, which the next classifier's cell has too."""
+        """Return the tables of a cell, which are shared with the next classifier's cell."""
         place = (cell.dataset, cell.round, cell.fold)
         if self._rows is None or self._rows[0] != place:
             data, split = self.load(cell.dataset), self.split(cell)
@@ -131,7 +131,7 @@ class Bench:
         }
 
     def _columns(self, cell: Cell, contender: Contender, rows: _Rows) -> dict[str, Any]:
-        """Return what is known of the columns, as options of the classifier."""
+        """Return the classifier's options that describe the columns."""
         dataset = self.experiment.dataset(cell.dataset)
         columns = dataset.column_options()
         if dataset.monotonic and contender.takes_signs:
@@ -159,7 +159,7 @@ class Bench:
         return kept
 
     def _warm_up(self, contender: Contender, train: Any, y: NDArray[np.int64]) -> None:
-        """Fit a pair once on a few rows, so that no timed fit imports modules."""
+        """Fit a pair once on a few rows, so that imports aren't timed."""
         if contender.name in self._warm:
             return
         self._warm.add(contender.name)
@@ -172,11 +172,11 @@ class Bench:
                 estimator = contender.build(0, self.experiment.bins)
                 estimator.fit(train.take(rows), np.unique(y[rows], return_inverse=True)[1])
                 estimator.predict_proba(train.take(rows[:2]))
-        except Exception:  # too few rows for it: the timed fit will tell
+        except Exception:  # too few rows: the timed fit will report it
             return
 
     def _one_thread(self) -> Any:
-        """Limit numerical libraries to one thread; they are looked up when more may be loaded."""
+        """Limit numerical libraries to one thread, including any loaded since the last call."""
         if self._threads is None or self._threads[0] != len(self._warm):
             self._threads = (len(self._warm), ThreadpoolController())
         return self._threads[1].limit(limits=1)
@@ -185,7 +185,7 @@ class Bench:
 def _ready(estimator: Any, rows: _Rows) -> tuple[Any, Any, Any, Any]:
     """Return training and test rows as the classifier takes them, and how it takes them.
 
-    Other people's classifiers are timed without the encoding: their users have it done.
+    Third-party classifiers are timed without the encoding.
     """
     if not hasattr(estimator, "learn_encoding"):
         return rows.train, rows.test, estimator.fit, estimator.predict_proba
@@ -195,7 +195,7 @@ def _ready(estimator: Any, rows: _Rows) -> tuple[Any, Any, Any, Any]:
 
 
 def identical_rows(table: Any) -> NDArray[np.int64]:
-    """Give every row of an Arrow table a code such that equal rows, and no others, share it."""
+    """Give every row of an Arrow table a code that only identical rows share."""
     groups = np.zeros(table.num_rows, np.int64)
     for column in table.columns:
         values = column.combine_chunks()
@@ -212,10 +212,10 @@ def complete_probabilities(
     n_classes: int,
     n_train: int,
 ) -> NDArray[np.float64]:
-    """Spread predictions over all classes of the table.
+    """Extend predictions to all classes of the table.
 
-    A class that the training rows lack gets the m-estimate (m=1) of its prior,
-    1/(C (N+1)), for every classifier alike, and the others give way.
+    A class without training rows gets the m-estimate (m=1) of its prior,
+    1/(C (N+1)), for every classifier, and the others are scaled down.
     """
     if len(present) == n_classes:
         return np.asarray(probabilities, dtype=np.float64)
@@ -226,12 +226,12 @@ def complete_probabilities(
 
 
 def pack_codes(codes: NDArray[np.integer]) -> str:
-    """Write class codes as compressed text."""
+    """Encode class codes as compressed text."""
     return base64.b85encode(zlib.compress(codes.astype("<u2").tobytes(), 6)).decode()
 
 
 def unpack_codes(text: str) -> NDArray[np.int64]:
-    """Read what `pack_codes` wrote."""
+    """Decode the text of `pack_codes`."""
     return np.frombuffer(zlib.decompress(base64.b85decode(text)), "<u2").astype(np.int64)
 
 
@@ -261,12 +261,12 @@ def run_experiment(
     retry_failed: bool = False,
     until: float | None = None,
 ) -> Results:
-    """Run an experiment, or finish one; return its cells in the order of its grid.
+    """Run or resume an experiment; return its cells in the order of its grid.
 
-    Cells that the run file `path` has already are not computed again, unless they failed and
-    `retry_failed` says so; without a file nothing is kept. Numbers do not depend on `n_jobs`,
-    the number of processes (-1: one per core). After the time `until` of `time.monotonic` no
-    further cell is begun; what is missing then is missing in the results too.
+    Cells already in the run file `path` aren't recomputed, unless they failed and
+    `retry_failed` is set; without a file nothing is stored. Numbers don't depend on `n_jobs`,
+    the number of processes (-1: one per core). No cell is started after the time `until` of
+    `time.monotonic`; cells that are missing then are also missing in the results.
     """
     if path is None:
         with TemporaryDirectory() as folder:
@@ -309,7 +309,7 @@ def run_experiment(
 
 @cache
 def environment() -> dict[str, Any]:
-    """Describe what the numbers were computed with: versions and processor."""
+    """Describe the environment of a run: versions and processor."""
     versions = {"tanager": __version__, "python": platform.python_version()}
     for name in ("numpy", "scipy", "scikit-learn", "pyarrow", "xgboost"):
         with suppress(metadata.PackageNotFoundError):
@@ -350,8 +350,8 @@ def _compute(
                 left = [cell for cell in left if cell.key != record["cell"]]
                 yield record
         except BrokenProcessPool:
-            # A worker was killed, and nobody knows by which cell: those that may
-            # have been under way go alone, one process each.
+            # A worker was killed, and it's unknown by which cell: those that may
+            # have been running are rerun, each in a process of its own.
             suspects, left = left[: 2 * n_processes], left[2 * n_processes :]
             for cell in suspects:
                 yield _alone(experiment, cell)
@@ -360,11 +360,11 @@ def _compute(
 def _in_pool(
     experiment: Experiment, cells: Sequence[Cell], n_processes: int
 ) -> Iterator[dict[str, Any]]:
-    """Keep the workers busy with cells in order; yield records as they come."""
+    """Keep the workers busy with cells in order; yield records as they arrive."""
     queue = iter(cells)
     with _pool(experiment, n_processes) as pool:
         # Twice as many as workers, so that none waits for the disk; not all, so
-        # that after a crash only a few are under suspicion.
+        # that only a few have to be rerun after a crash.
         waiting = {pool.submit(_work, cell) for cell in islice(queue, 2 * n_processes)}
         while waiting:
             finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
@@ -392,7 +392,7 @@ def _pool(experiment: Experiment, n_processes: int) -> ProcessPoolExecutor:
 
 
 def _start_worker(experiment: Experiment) -> None:
-    """Prepare a worker: its bench, and a watch that ends it when its parent is killed."""
+    """Prepare a worker: its bench, and a watchdog that ends it when its parent is killed."""
     global _bench
     _bench = Bench(experiment)
     parent = multiprocessing.parent_process()

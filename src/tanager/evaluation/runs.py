@@ -1,6 +1,6 @@
-"""The record of a run: a file that survives a kill, and checks of what stands in it.
+"""Run files, which survive a kill, and checks of their content.
 
-It may have been damaged, or written by anybody.
+A run file may be damaged, or come from anyone.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from tanager.errors import DataError
 from tanager.evaluation.metrics import N_BINS
 
 FORMAT = "tanager-run-1"
-_START = f'{{"format": "{FORMAT}", "experiment": '.encode()  # of every run file
+_START = f'{{"format": "{FORMAT}", "experiment": '.encode()  # the start of every run file
 
 _log = logging.getLogger(__name__)
 
 
 class RunFile:
-    """JSON Lines, one line a cell; the first line describes the experiment.
+    """JSON Lines, one line per cell; the first line describes the experiment.
 
     A line counts once its newline is on disk: each is written in one call and
-    synced before the next. What a kill leaves of a line is cut off when the
-    file is opened again, and its cell is computed again. A second writer is
-    refused by a lock on the file, which is made with its folders where it does not exist.
+    synced before the next. A partial line left by a kill is truncated when the
+    file is reopened, and its cell is recomputed. A lock on the file prevents a
+    second writer. The file and its folders are created if they don't exist.
 
     >>> import tempfile
     >>> path = tempfile.mkdtemp() + "/run.jsonl"
@@ -77,25 +77,25 @@ class RunFile:
         content = self._file.read()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
-            _log.warning("%s: cut off a line that a kill left unfinished", self.path.name)
+            _log.warning("%s: removed an incomplete line left by a killed run", self.path.name)
             self._file.truncate(whole)
 
     def check(self) -> None:
-        """Refuse a file that is there and is no run file: adding to it would damage it."""
+        """Reject an existing file that isn't a run file: appending would damage it."""
         if not self.path.exists():
             return
         start = None
-        if self.path.is_file():  # a pipe would let us wait for ever
+        if self.path.is_file():  # reading a pipe would block forever
             with self.path.open("rb") as file:
                 start = file.read(len(_START))
         if start is None or not _START.startswith(start):
             raise DataError(
-                f"{self.path.name} is no run file: those are written by tanager compare --run or "
-                "Experiment.run(path). Give another name."
+                f"{self.path.name} isn't a run file: those are written by tanager compare --run or "
+                "Experiment.run(path). Choose another name."
             )
 
     def begin(self, description: dict[str, Any]) -> None:
-        """Write the description of the experiment, unless the last one says the same."""
+        """Write the description of the experiment, unless the last one is the same."""
         if self._descriptions()[-1:] != [description]:
             self.append({"format": FORMAT, "experiment": description})
 
@@ -112,7 +112,7 @@ class RunFile:
         """Return the last description of the experiment."""
         found = self._descriptions()
         if not found:
-            raise DataError(f"{self.path.name} describes no experiment: it is not a run file.")
+            raise DataError(f"{self.path.name} isn't a run file: it describes no experiment.")
         return found[-1]
 
     def _descriptions(self) -> list[Any]:
@@ -156,12 +156,12 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether a value is a number that fits a float; missing counts as one."""
+    """Whether a value is None or a number that fits a float."""
     return value is None or type(value) is float or (type(value) is int and abs(value) < MAX_COUNT)
 
 
 def _is_named(value: Any) -> bool:
-    """Whether a value is a list of objects, each with a name of its own."""
+    """Whether a value is a list of objects with distinct names."""
     if not (isinstance(value, list) and value and all(isinstance(item, dict) for item in value)):
         return False
     names = [item.get("name") for item in value]
@@ -178,7 +178,7 @@ def _is_protocol(value: Any) -> bool:
 
 
 def _is_reliability(value: Any) -> bool:
-    """Whether a value is three lists of numbers, one number for each bin."""
+    """Whether a value is three lists of numbers, one number per bin."""
     return (
         isinstance(value, list)
         and len(value) == 3
@@ -187,7 +187,7 @@ def _is_reliability(value: Any) -> bool:
     )
 
 
-Checks = Mapping[str, tuple[Callable[[Any], bool], str]]  # of each key, and in words
+Checks = Mapping[str, tuple[Callable[[Any], bool], str]]  # for each key, with a description
 
 _TEXT = (_is_text, "a text")
 _DESCRIPTION: Checks = {
@@ -214,7 +214,7 @@ _FINISHED: Checks = {
 
 
 def check_description(found: Any, file: str) -> dict[str, Any]:
-    """Return the description of an experiment if everything that is read of it makes sense."""
+    """Return the description of an experiment after checking everything that is read from it."""
     if not isinstance(found, dict):
         raise DataError(f"{file}: the description of the experiment is not an object. {_HINT}")
     _check(found, _DESCRIPTION, f"{file}: the experiment's")
@@ -228,7 +228,7 @@ def check_description(found: Any, file: str) -> dict[str, Any]:
 
 
 def check_cell(record: dict[str, Any], file: str) -> dict[str, Any]:
-    """Return the record of a cell if everything that is read of it makes sense."""
+    """Return the record of a cell after checking everything that is read from it."""
     where = f"{file}: a cell's"
     _check(record, _CELL, where)
     _check(record, {name: _TEXT for name in ("error", "version") if name in record}, where)
@@ -237,7 +237,7 @@ def check_cell(record: dict[str, Any], file: str) -> dict[str, Any]:
 
 
 def check_metrics(record: dict[str, Any], names: tuple[str, ...], file: str) -> None:
-    """Refuse a finished cell in which a metric or a time is absent or no number."""
+    """Reject a finished cell in which a metric or a time is missing or isn't a number."""
     if record["status"] == "ok":
         absent = [name for name in names if name not in record]
         if absent:

@@ -1,6 +1,6 @@
-"""Is one classifier better than another? Tests over datasets and over folds.
+"""Significance tests of classifiers over datasets and over folds.
 
-Losses throughout: less is better, and a *win* is a smaller number.
+All take losses: lower is better, and a *win* is a smaller number.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Outcome(NamedTuple):
 
 
 class WinDrawLoss(NamedTuple):
-    """How often the first of two classifiers loses less than the second."""
+    """How often the first of two classifiers has a lower loss than the second."""
 
     wins: int
     draws: int
@@ -39,9 +39,9 @@ class WinDrawLoss(NamedTuple):
 
 
 def win_draw_loss(a: ArrayLike, b: ArrayLike, decimals: int | None = None) -> WinDrawLoss:
-    """Count the datasets on which `a` loses less than, as much as, and more than `b`.
+    """Count the datasets on which the loss `a` is lower than, equal to and higher than `b`.
 
-    Where a draw should mean "no difference to speak of", both are rounded to `decimals` first.
+    To count negligible differences as draws, round both to `decimals` first.
 
     >>> result = win_draw_loss([0.1, 0.2, 0.3], [0.2, 0.2, 0.4])
     >>> print(result, result.p_value)
@@ -69,7 +69,7 @@ def sign_test(wins: int, losses: int) -> float:
 
 
 def average_ranks(scores: ArrayLike) -> NDArray[np.float64]:
-    """Mean rank of each classifier (datasets × classifiers), 1 the best; ties share their mean."""
+    """Mean rank of each classifier (datasets × classifiers), 1 is best; ties share their mean."""
     from scipy.stats import rankdata
 
     return np.asarray(rankdata(_matrix(scores), axis=1).mean(axis=0), np.float64)
@@ -85,7 +85,7 @@ class FriedmanTest(NamedTuple):
 
 
 def friedman(scores: ArrayLike) -> FriedmanTest:
-    r"""Test whether three classifiers or more (datasets × classifiers) rank alike.
+    r"""Test whether three or more classifiers (datasets × classifiers) have equal ranks.
 
     :math:`\chi^2_F = \frac{12N}{k(k+1)}[\sum_j R_j^2 - \frac{k(k+1)^2}{4}]`, divided
     by the correction for ties as in SciPy, and
@@ -98,7 +98,7 @@ def friedman(scores: ArrayLike) -> FriedmanTest:
     n, k = values.shape
     if k < 3:
         raise DataError(
-            f"Friedman's test compares 3 classifiers or more; {k} given. Use wilcoxon for two."
+            f"Friedman's test needs 3 classifiers or more; got {k}. Use wilcoxon for two."
         )
     if not np.ptp(values, axis=1).any():
         return FriedmanTest(0.0, 1.0, 0.0, 1.0)
@@ -110,7 +110,7 @@ def friedman(scores: ArrayLike) -> FriedmanTest:
 
 
 def critical_difference(n_classifiers: int, n_datasets: int, alpha: float = 0.05) -> float:
-    r"""Difference of average ranks that is significant by Nemenyi's test.
+    r"""Difference in average ranks that is significant by Nemenyi's test.
 
     :math:`q_\alpha\sqrt{k(k+1)/6N}`, with :math:`q_\alpha` the studentised range
     for infinite degrees of freedom over :math:`\sqrt 2` (Demšar, 2006, section 3.2.2).
@@ -128,10 +128,10 @@ def critical_difference(n_classifiers: int, n_datasets: int, alpha: float = 0.05
 class Nemenyi(NamedTuple):
     """Nemenyi's test of all pairs."""
 
-    ranks: NDArray[np.float64]  # (n_classifiers,): average ranks, 1 the best
+    ranks: NDArray[np.float64]  # (n_classifiers,): average ranks, 1 is best
     critical_difference: float  # ranks further apart than this differ significantly
     p_values: NDArray[np.float64]  # (n_classifiers, n_classifiers): of each pair
-    # Largest sets of classifiers, neighbours in rank, that do not differ significantly: the
+    # Maximal sets of classifiers, adjacent in rank, that don't differ significantly: the
     # bars of a critical-difference diagram.
     groups: list[tuple[int, ...]]
 
@@ -165,7 +165,7 @@ def _groups(ranks: NDArray[np.float64], difference: float) -> list[tuple[int, ..
 def wilcoxon(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided") -> Outcome:
     """Wilcoxon's signed-rank test over datasets, by the normal approximation.
 
-    The statistic is z, positive where `a` loses less than `b`. Equal pairs are
+    The statistic is z, positive if `a` has the lower losses. Equal pairs are
     left out. As used by Carvalho et al. (2013), tables 1 and 2.
     """
     from scipy import stats
@@ -173,8 +173,8 @@ def wilcoxon(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided")
     x, y = _pair(a, b)
     if np.array_equal(x, y):
         return Outcome(0.0, 1.0)
-    # The smaller loss wins: SciPy's z is positive where the first is larger. Its two-sided z has
-    # no sign, that of either side has.
+    # The smaller loss wins, but SciPy's z is positive if the first is larger. Only its one-sided
+    # z has a sign.
     found = stats.wilcoxon(x, y, alternative=alternative, method="approx")
     sided = stats.wilcoxon(x, y, alternative="greater", method="approx")
     return Outcome(-float(sided.zstatistic), float(found.pvalue))
@@ -183,9 +183,9 @@ def wilcoxon(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided")
 def corrected_t(a: ArrayLike, b: ArrayLike, test_ratio: float) -> Outcome:
     r"""Test two classifiers over the cells of one table, by Nadeau and Bengio's corrected t.
 
-    `a` and `b` are losses on the same divisions of the table; `test_ratio` is test rows over
+    `a` and `b` are losses on the same splits of the table; `test_ratio` is test rows over
     training rows: 1 for two folds, 1/9 for ten. Training sets of one table share rows, so the
-    differences are correlated and a plain t-test finds too much. The variance of the mean of J
+    differences are correlated and a plain t-test is too liberal. The variance of the mean of J
     differences is taken as :math:`(1/J + n_{test}/n_{train})\hat\sigma^2`, with J - 1 degrees of
     freedom (2003, equation 15, doi:10.1023/A:1024068626366); for rounds of k folds see Bouckaert
     and Frank (2004).
@@ -199,9 +199,9 @@ def corrected_t(a: ArrayLike, b: ArrayLike, test_ratio: float) -> Outcome:
     x, y = _pair(a, b)
     n = len(x)
     if n < 2:
-        raise DataError(f"a test over cells needs 2 cells or more; {n} given.")
+        raise DataError(f"a test over cells needs 2 cells or more; got {n}.")
     difference = x - y
-    # Differences that are equal but for rounding have no variance to speak of.
+    # Differences that are equal up to rounding have negligible variance.
     if np.ptp(difference) <= 1e-12 * max(1.0, float(np.abs(difference).max())):
         mean = float(difference.mean())
         same = abs(mean) <= 1e-12
@@ -220,14 +220,14 @@ def geometric_mean_ratio(a: ArrayLike, b: ArrayLike) -> float:
     x, y = _pair(a, b)
     kept = (x > 0) & (y > 0)
     if not kept.any():
-        raise DataError("every ratio has a zero in it. The geometric mean needs positive losses.")
+        raise DataError("every ratio contains a zero. The geometric mean needs positive losses.")
     return float(np.exp(np.mean(np.log(x[kept] / y[kept]))))
 
 
 def _pair(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     x, y = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
     if x.shape != y.shape or x.ndim != 1:
-        raise DataError(f"two vectors of one length are compared; shapes {x.shape} and {y.shape}.")
+        raise DataError(f"two vectors of equal length are needed; got {x.shape} and {y.shape}.")
     return _finite(x), _finite(y)
 
 

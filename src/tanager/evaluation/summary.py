@@ -1,4 +1,4 @@
-"""What an experiment says of a metric: tests of significance, intervals, a table, one sentence."""
+"""Summary of an experiment by one metric: significance tests, intervals, a table, a verdict."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Pair(NamedTuple):
     b: str
     record: WinDrawLoss  # of `a` against `b`; its `p_value` is the sign test's
     wilcoxon_p: float  # two-sided signed-rank test over datasets
-    # Geometric mean of a's loss over b's; None where no dataset has both positive, and for
-    # metrics of which more is better.
+    # Geometric mean of a's loss over b's; None if no dataset has both positive, and for
+    # metrics where higher is better.
     ratio: float | None
-    # With one dataset: Nadeau and Bengio's corrected t-test over its cells. None where there
-    # is one cell, and of a metric that is of a round's rows together.
+    # With one dataset: Nadeau and Bengio's corrected t-test over its cells. None if there
+    # is only one cell, and for pooled metrics.
     corrected_p: float | None = None
 
 
@@ -56,10 +56,10 @@ class Summary(NamedTuple):
     friedman: FriedmanTest | None  # with three classifiers or more
     nemenyi: Nemenyi | None  # likewise
     pairs: list[Pair]
-    deviations: Scores  # as `Results.deviation` has them
+    deviations: Scores  # see `Results.deviation`
 
     def spread(self, row: int, column: int) -> str:
-        """Return the deviation as it stands behind a mean; empty where there is none.
+        """Format the deviation to follow a mean; empty if there is none.
 
         >>> none = Scores("log_loss", ("iris",), ("a", "b"), np.array([[0.2, 0.3]]))
         >>> some = none._replace(values=np.array([[0.05, np.nan]]))
@@ -70,7 +70,7 @@ class Summary(NamedTuple):
         return "" if np.isnan(deviation) else f" ± {deviation:.4f}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data; a deviation of one number is None."""
+        """Return plain data; the deviation of a single number is None."""
         scores = self.scores
         return {
             "metric": scores.metric,
@@ -105,7 +105,7 @@ class Summary(NamedTuple):
 
 
 def summarize(results: Results, metric: str) -> Summary:
-    """Compute what a reader wants to know of one metric."""
+    """Compute means and tests of one metric."""
     scores = results.mean(metric)
     names, deviations = scores.classifiers, results.deviation(metric)
     if len(names) < 2 or not scores.datasets:
@@ -131,15 +131,16 @@ def summarize(results: Results, metric: str) -> Summary:
 
 
 def say_pooled(results: Results) -> str:
-    """Say of which metrics the rows of a round are taken together; empty where of none."""
+    """Name the metrics that are computed over all rows of a round; empty if there are none."""
     titles = [results.title(metric) for metric in results.metrics if results.is_pooled(metric)]
     if not titles:
         return ""
-    return f"{', '.join(titles)}: of all held-out rows of a round together; mean and ± over rounds"
+    names = ", ".join(titles)
+    return f"{names}: computed over all held-out rows of a round; mean and ± over rounds"
 
 
 def _over_cells(results: Results, metric: str, a: str, b: str) -> float | None:
-    """Return the corrected test's p over the cells of the one dataset that both finished."""
+    """Return p of the corrected t-test over the cells of the only dataset that both finished."""
     dataset = results.mean(metric).datasets[0]
     first, second = ({(r["round"], r["fold"]): r for r in results.cells(metric, dataset, name)}
                      for name in (a, b))  # fmt: skip
@@ -159,19 +160,19 @@ class Intervals(NamedTuple):
     lows: tuple[float, ...]
     highs: tuple[float, ...]
     scale: str  # what the numbers are, such as ``log-loss on iris`` or ``average rank on log-loss``
-    meaning: str  # how to read the intervals
+    meaning: str  # how to interpret the intervals
 
 
 def score_intervals(results: Results, metric: str) -> Intervals | None:
-    r"""Return where the classifiers stand by one metric; None where nothing finished.
+    r"""Return the classifiers' scores by one metric, with intervals; None if nothing finished.
 
     With one table: the mean over its cells :math:`\pm\, t_{J-1}\,\hat\sigma
-    \sqrt{1/J + n_{test}/n_{train}}`, the 95 % interval whose variance knows that training sets
-    share rows (`corrected_t`). A metric that is of a round's rows together
+    \sqrt{1/J + n_{test}/n_{train}}`, the 95 % interval whose variance accounts for training sets
+    that share rows (`corrected_t`). A metric that is computed over all rows of a round
     (`Results.is_pooled`) has no interval.
 
     With several tables: the average rank, and half of Nemenyi's critical difference on either
-    side (Demšar, 2006): two classifiers whose intervals do not overlap differ at 5 %.
+    side (Demšar, 2006): two classifiers whose intervals don't overlap differ at 5 %.
     """
     summary = summarize(results, metric)
     scores = summary.scores
@@ -186,7 +187,7 @@ def score_intervals(results: Results, metric: str) -> Intervals | None:
     return Intervals(
         names,
         ranks,
-        # No rank is outside; two bars that overlap still do, between their dots.
+        # Clip to the possible ranks; bars that overlap still do, between their dots.
         tuple(max(1.0, rank - half) for rank in ranks),
         tuple(min(float(len(names)), rank + half) for rank in ranks),
         f"average rank on {title} over {n} tables, 1 is best",
@@ -269,19 +270,19 @@ def _escaped(text: str) -> str:
 
 
 def leading_metric(results: Results) -> str:
-    """Return the metric that decides: log-loss where it was measured, else the first."""
+    """Return the main metric: log-loss if it was measured, else the first."""
     return "log_loss" if "log_loss" in results.metrics else results.metrics[0]
 
 
-ALPHA = 0.05  # level of significance
-MAX_NAMED = 4  # classifiers in one breath
+ALPHA = 0.05  # significance level
+MAX_NAMED = 4  # classifiers named individually
 
 
 def verdict(results: Results) -> str:
-    """Say which classifier is best by the leading metric, and whether that is more than chance.
+    """Return which classifier is best by the main metric, and whether significantly so.
 
-    Classifiers that share the first place are named together. With one table the pairs are
-    tested over its cells (Nadeau and Bengio); with several over the tables: two classifiers
+    Classifiers that share first place are named together. With one table, the pairs are
+    tested over its cells (Nadeau and Bengio); with several, over the tables: two classifiers
     by Wilcoxon's test, more by Nemenyi's.
     """
     summary = summarize(results, leading_metric(results))
@@ -296,7 +297,7 @@ def verdict(results: Results) -> str:
         standing = {scores.classifiers[i]: float(scores.losses[0, i]) for i in order}
         best = _leaders(standing)
         extreme = "highest" if scores.greater else "lowest"
-        # Of classifiers that share a mean each has a deviation of its own.
+        # Classifiers that share a mean still have different deviations.
         spread = summary.spread(0, order[0]) if len(best) == 1 else ""
         place = (
             f"the {extreme} {title} on {abridged(scores.datasets[0])}, "
@@ -310,9 +311,9 @@ def verdict(results: Results) -> str:
             f"{standing[best[0]]:.2f}"
         )
     others = {name: _p_value(summary, best, name) for name in standing if name not in best}
-    no_test = "one cell cannot tell it from"
+    no_test = "not tested (only one cell) against"
     if results.is_pooled(scores.metric):
-        no_test = "of rounds whose folds are taken together no test tells it from"
+        no_test = "not tested (computed per round, not per fold) against"
     chance = f": {_beyond_chance(others, no_test)}" if others else ""
     if len(best) == 1:
         holders = f"{abridged(best[0])} has"
@@ -324,7 +325,7 @@ def verdict(results: Results) -> str:
 
 
 def _leaders(standing: dict[str, float]) -> list[str]:
-    """Return the classifiers in the first place of a standing, which is sorted, best first."""
+    """Return the classifiers that share first place in a ranking sorted best first."""
     first = next(iter(standing.values()))
     return [name for name, value in standing.items() if isclose(value, first, rel_tol=1e-9)]
 
@@ -344,7 +345,7 @@ def _alone(results: Results, summary: Summary) -> str:
 
 
 def _p_value(summary: Summary, best: list[str], other: str) -> float | None:
-    """Return the p-value of the best against another; of several the largest."""
+    """Return the p-value of the best against another; the largest if several share first place."""
     found = [_p_of_pair(summary, name, other) for name in best]
     known = [p for p in found if p is not None]
     return max(known) if len(known) == len(found) else None
@@ -361,7 +362,7 @@ def _p_of_pair(summary: Summary, a: str, b: str) -> float | None:
 
 
 def _beyond_chance(p_values: dict[str, float | None], no_test: str) -> str:
-    """Put the p-values of the best against each other classifier into words."""
+    """Describe the p-values of the best against each other classifier."""
     beaten = {n: p for n, p in p_values.items() if p is not None and p <= ALPHA}
     level = {n: p for n, p in p_values.items() if p is not None and p > ALPHA}
     untested = [n for n, p in p_values.items() if p is None]
@@ -377,7 +378,7 @@ def _beyond_chance(p_values: dict[str, float | None], no_test: str) -> str:
 
 
 def _tested(p_values: dict[str, float]) -> str:
-    """Name classifiers with their p-values; of many the number, and the range of p."""
+    """Name classifiers with their p-values; if there are many, their number and the range of p."""
     if len(p_values) <= MAX_NAMED:
         return _listed([f"{abridged(name)} (p {_p(p)})" for name, p in p_values.items()])
     low, high = min(p_values.values()), max(p_values.values())

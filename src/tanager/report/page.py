@@ -69,7 +69,7 @@ def _caption(results: Results, lead: str, *, many: bool) -> str:
     said = "Means over cells; ±: their standard deviation."
     if many:
         n = len(results.mean(lead).datasets)
-        said = f"Means over {n} tables; ±: deviation over the cells of a table (root mean square)."
+        said = f"Means over {n} tables; ±: root-mean-square deviation over the cells of a table."
     together = say_pooled(results)
     if together:
         said += f" {together[0].upper()}{together[1:]}."

@@ -26,7 +26,7 @@ const factor = (x) => {
   const times = Math.exp(Math.abs(x)), text = times < 10 ? times.toFixed(1) : whole(times);
   return x >= 0 ? "odds × " + text : "odds ÷ " + text;
 };
-/* Names come from anywhere: marks that steer the direction of writing are spelled out. */
+/* Names are untrusted: bidirectional marks are escaped. */
 const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
 const visible = (text) => String(text).replace(STEERING, (mark) => "\\u" + mark.charCodeAt(0).toString(16).padStart(4, "0"));
 const short = (text, most = 28) => {
@@ -35,7 +35,7 @@ const short = (text, most = 28) => {
 };
 const clear = (node) => { node.replaceChildren(); return node; };
 
-/* A number with as few digits as tell it from its neighbours. */
+/* A number with as few digits as distinguish it from its neighbours. */
 function plain(x) {
   const size = Math.abs(x);
   if (size >= 1e6 || (size > 0 && size < 1e-4)) return x.toPrecision(3).replace("-", "−");
@@ -43,7 +43,7 @@ function plain(x) {
 }
 const day = (seconds) => new Date(seconds * 1000).toISOString().replace("T", " ").replace(/(:00)?\.\d+Z$/, "").replace(/ 00:00$/, "");
 
-/* What people call value v of a feature. */
+/* The display name of value v of a feature. */
 function label(f, v) {
   if (v === f.missing) return "missing";
   if (f.labels) return visible(f.labels[v]);
@@ -69,7 +69,7 @@ const tipped = (node, text) => {
   return node;
 };
 
-/* Draw now, and again whenever the host gets another width. */
+/* Draw now, and again whenever the host's width changes. */
 function drawn(host, draw) {
   let width = 0;
   const again = () => {

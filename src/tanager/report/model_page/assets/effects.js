@@ -1,9 +1,9 @@
-/* What a value says about a class: log-odds with intervals from counts.
+/* The effect of a value on a class: log-odds with intervals from counts.
  *
- * p[v][c] is P(value v, class c), n[v][c] the rows counted. The effect of v on class c against all
- * others is log P(v | c) - log P(v | not c). The interval is that of the counts alone, each plus
- * one half; without counts it is that of the rows the model expects. Where a number has hundreds
- * of values, bands[v] says which neighbours have one interval together. */
+ * p[v][c] is P(value v, class c), n[v][c] the number of rows. The effect of v on class c against all
+ * others is log P(v | c) - log P(v | not c). The interval comes from the counts, each plus one half,
+ * or without counts from the model's expected rows. If a number has hundreds of values, bands[v]
+ * says which neighbours share an interval. */
 function effects(p, n, rows, c, bands) {
   const sum = (list) => list.reduce((a, b) => a + b, 0);
   const inside = sum(p.map((v) => v[c])), outside = sum(p.map(sum)) - inside;
@@ -15,7 +15,7 @@ function effects(p, n, rows, c, bands) {
     together[band] = [so_far[0] + v[c], so_far[1] + sum(v)];
   });
   return p.map((v, at) => {
-    if (!(inside > 0 && outside > 0)) return { odds: 0, share: sum(v) }; // one class: nothing to tell apart
+    if (!(inside > 0 && outside > 0)) return { odds: 0, share: sum(v) }; // one class: no effect
     const odds = Math.log(Math.max(v[c], 1e-12) / inside) - Math.log(Math.max(sum(v) - v[c], 1e-12) / outside);
     if (!counted) return { odds, share: sum(v) };
     const [k, of_all] = together[bands ? bands[at] : at], m = of_all - k;
@@ -33,7 +33,7 @@ const effectText = (f, v, e, className, counted) => [
   finite(e.rows) ? whole(e.rows) + (counted ? " rows" : " rows expected") : percent(e.share) + " of rows",
 ].filter(Boolean).join("\n");
 
-/* The y range: all of the curve, and intervals as far as they do not squash it. */
+/* The y range: the whole curve, and intervals as far as they don't squash it. */
 function reach(list, ghost) {
   const values = [0, ...list.map((e) => e.odds), ...(ghost || []).map((e) => e.odds)];
   let low = Math.min(...values), high = Math.max(...values);
@@ -47,7 +47,7 @@ function reach(list, ghost) {
   return [low - pad, high + pad];
 }
 
-/* Where the intervals of a number stand: as numbers, or equally wide where that would hide most. */
+/* Positions of a number's intervals: to scale, or equally wide if that would hide most of them. */
 function places(f) {
   const cuts = f.cuts, n = cuts.length + 1;
   if (cuts.length < 2) return { edges: Array.from({ length: n + 1 }, (_, i) => i), even: true };

@@ -26,7 +26,7 @@ function startFeatures() {
     if (jump) { $("effect").scrollIntoView({ block: "center" }); buttons.get(i).focus({ preventScroll: true }); }
   };
   showFeature(DATA.order[0]);
-  /* On paper nobody can choose: the next features stand below the first. */
+  /* A printed page isn't interactive: the next features follow the first. */
   for (const i of DATA.order.slice(1, 7))
     if (DATA.features[i].p)
       $("paper").append(el("figure", {}, el("h3", {}, short(DATA.features[i].name, 40)), effectChart(DATA.features[i], state.class, -1, 360, true)));

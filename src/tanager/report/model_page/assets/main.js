@@ -17,4 +17,4 @@ const here = new IntersectionObserver((entries) => {
   }
 }, { rootMargin: "-20% 0px -70% 0px" });
 document.querySelectorAll("main section").forEach((section) => here.observe(section));
-document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds until every chart stood
+document.documentElement.dataset.ready = Math.round(performance.now()); // milliseconds until every chart was drawn

@@ -1,4 +1,4 @@
-/* Section two: the drawing can be walked through by mouse and by keyboard. */
+/* Section two: the drawing can be explored by mouse and by keyboard. */
 function startNetwork() {
   const canvas = $("canvas"), drawings = [...canvas.querySelectorAll("svg.network")].map((svg) => {
     const nodes = [...svg.querySelectorAll(".node[data-i]")], single = new Map();

@@ -1,11 +1,11 @@
-/* Section four: the model itself, asked with any inputs known or unknown. */
+/* Section four: queries of the model, with any inputs known or unknown. */
 function startAsking() {
   const host = $("asking"), model = tanager.load($("model").textContent);
   const F = model.features, C = model.classes.length;
   const codes = F.map((f) => f.arity), raw = F.map(() => undefined), controls = [];
   const names = model.classes.map(String);
   const facts = new Map(DATA.features.map((f) => [f.name, f]));
-  /* What people call code v: as everywhere on the page, where the page knows the feature in detail. */
+  /* The display name of code v: the same as elsewhere if the page has the feature in detail. */
   const called = (f, v) => { const known = facts.get(f.name); return known && known.cuts ? label(known, v) : visible(f.labels[v]); };
   const costs = model.costs, prices = DATA.prices || {};
   let against = -1;
@@ -77,8 +77,8 @@ function startAsking() {
     } };
   }
 
-  /* Credible intervals of the probabilities of a complete row, as predict_interval gives them: how
-   * far each number of the scorer may be off, squared, adds up like the scores themselves. */
+  /* Credible intervals of the probabilities of a complete row, as in predict_interval: the squared
+   * deviations of the scorer's numbers add up like the scores themselves. */
   const reaches = DATA.intervals && [0, 1].map((end) => {
     const { pairs, codes } = DATA.intervals, { log_prior, features, ...rest } = JSON.parse($("model").textContent);
     let at = 0;
@@ -120,7 +120,7 @@ function startAsking() {
       : `Fill in every feature to see ${100 * DATA.intervals.level} % credible intervals.`));
   }
 
-  /* What each action costs in expectation; what it costs under each class can be changed here. */
+  /* Expected cost of each action; the cost per class can be changed here. */
   function startDeciding() {
     const shown = C <= 6, said = el("p", { role: "status" }), cells = costs.actions.map(() => el("td", { class: "num" }));
     const cost = (a, c) => el("td", {}, el("input", { type: "number", step: "any", value: costs.matrix[a][c], "aria-label": `${costs.actions[a]} where ${names[c]}`, oninput: (event) => {
@@ -184,7 +184,7 @@ function startAsking() {
     return chart;
   }
 
-  /* The most useful next question: what knowing the answer saves, less its price; or its bits. */
+  /* The most useful next question: the saving from knowing the answer minus its price; or its bits. */
   let turn = 0;
   function showNext(p) {
     const mine = ++turn;
