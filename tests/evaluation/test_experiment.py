@@ -291,7 +291,7 @@ def test_own_learners_are_contenders(small):
 
 
 def test_a_table_without_a_name_is_refused(small):
-    with pytest.raises(ConfigurationError, match="Give Dataset"):
+    with pytest.raises(ConfigurationError, match="Pass Dataset"):
         Experiment([small.source], [TREE])
 
 

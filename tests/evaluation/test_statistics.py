@@ -143,7 +143,7 @@ def test_scores_that_cannot_be_ranked_are_refused(values):
 
 
 def test_lengths_must_agree():
-    with pytest.raises(DataError, match="one length"):
+    with pytest.raises(DataError, match="equal length"):
         stats.win_draw_loss([1.0], [1.0, 2.0])
 
 
