@@ -221,7 +221,7 @@ class Terms:
         return self.joint.expand(self.scores(free))
 
     def pull(self, slopes: Floats) -> Floats:
-        """Turn derivatives by the rows' scores into those by parameters; the transpose of `expand`.
+        """Turn the gradient w.r.t. table scores into that w.r.t. parameters; transpose of `expand`.
 
         `slopes` may be changed.
         """

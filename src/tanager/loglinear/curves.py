@@ -158,11 +158,11 @@ class SmoothTables:
         self._turn(values, self._matrices, self._transposed)
 
     def pull(self, slopes: Floats) -> None:
-        """Turn the families' derivatives by scores into those by parameters, in place."""
+        """Turn the families' gradient w.r.t. scores into that w.r.t. parameters, in place."""
         self._turn(slopes, self._transposed, self._matrices)
 
     def pull_mass(self, mass: Floats) -> None:
-        """Turn the families' second derivatives by scores into those by parameters, in place."""
+        """Turn the families' second derivatives w.r.t. scores into those w.r.t. parameters."""
         self._turn(mass[:, None], self._transposed**2, self._matrices**2)
 
     def _turn(self, values: Floats, matrices: Floats, transposed: Floats) -> None:

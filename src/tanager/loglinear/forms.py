@@ -60,10 +60,10 @@ class Form(Protocol):
         """Return the change of the scores for a small step of the free parameters."""
 
     def pull(self, free: Floats, slopes: Floats) -> Floats:
-        """Turn derivatives by the scores into derivatives by the free parameters."""
+        """Turn the gradient w.r.t. the scores into that w.r.t. the free parameters."""
 
     def pull_squares(self, curvature: Floats) -> Floats:
-        """Turn second derivatives by each score into approximate ones by each free parameter."""
+        """Turn second derivatives w.r.t. scores into approximate ones w.r.t. free parameters."""
 
 
 class SmoothBlock(NamedTuple):

@@ -56,7 +56,7 @@ class Objective:
 
     .. math:: \nabla F = \sigma J^\top \sum_i w_i \, \partial \ell / \partial s_i + \nabla R
 
-    How z becomes the rows' scores :math:`s_i`, and derivatives by scores become those by z:
+    How z becomes the rows' scores :math:`s_i`, and gradients w.r.t. scores become those w.r.t. z:
 
     ========  ==============================  ===========================================
     array     shape                           by
@@ -122,7 +122,7 @@ class Settings(NamedTuple):
 
 
 class ScaledCurvature(NamedTuple):
-    """The curvature of an objective by scaled parameters, with its prior and the scale."""
+    """The curvature of an objective in scaled parameters, with its prior and the scale."""
 
     curvature: Curvature
     precision: Floats  # (n_cells, 1)
@@ -283,7 +283,7 @@ def _class_node(class_shares: Floats, n_columns: int) -> Floats:
 
 
 def _curvature(terms: Terms, class_shares: Floats) -> Floats:
-    """Return approximate second derivatives of the loss by parameters, (n_cells, n_columns)."""
+    """Return approximate second derivatives of the loss, (n_cells, n_columns)."""
     spread = class_shares * (1.0 - class_shares) + 0.01
     columns = spread[1:2] if terms.n_columns == 1 else spread
     return 0.5 * terms.parameter_mass[:, None] * columns

@@ -53,7 +53,7 @@ class LocatedTable:
     numbers mean:
 
     ========  ==========================================================================
-    `sums`    the loss :math:`\sum_i w_i \ell(s_i, y_i)` and its derivatives by the tables
+    `sums`    the loss :math:`\sum_i w_i \ell(s_i, y_i)` and its gradient w.r.t. the tables
     `totals`  the scores :math:`s_{ic}` of rows
     ========  ==========================================================================
 
@@ -87,7 +87,7 @@ class LocatedTable:
     def sums(
         self, tables: Floats, sets: Ints = ALL_ROWS, *, squared: bool = False
     ) -> tuple[float, Floats]:
-        """Return the loss of rows, and its derivatives by tables (n_sets, n_cells, n_columns).
+        """Return the loss of rows, and its gradient w.r.t. tables (n_sets, n_cells, n_columns).
 
         Rows of fold f use the set ``sets[f]``; -1 leaves them out.
         """
@@ -128,7 +128,7 @@ class LocatedTerms(LocatedTable):
         return view
 
     def evaluate(self, free: Floats) -> tuple[float, Floats]:
-        """Return the loss of the training rows, and its derivatives by the parameters."""
+        """Return the loss of the training rows, and its gradient w.r.t. the parameters."""
         fold, sets = self._fold, ALL_ROWS
         if fold is not None:
             sets = np.where((np.arange(fold.n_folds) == fold.fold) == fold.inside, 0, -1)

@@ -194,11 +194,11 @@ class TableSteps:
             values[cells] = np.einsum("bj,njc->nbc", matrix, values[cells])
 
     def pull(self, slopes: Floats) -> None:
-        """Turn derivatives by scores into those by parameters, in place."""
+        """Turn the gradient w.r.t. scores into that w.r.t. parameters, in place."""
         for cells, matrix in self._parts:
             slopes[cells] = np.einsum("bj,nbc->njc", matrix, slopes[cells])
 
     def pull_mass(self, mass: Floats) -> None:
-        """Turn second derivatives by scores, (n_cells,), into those by parameters, in place."""
+        """Turn second derivatives w.r.t. scores, (n_cells,), into those w.r.t. parameters."""
         for cells, matrix in self._parts:
             mass[cells] = mass[cells] @ (matrix * matrix)

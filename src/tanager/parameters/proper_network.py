@@ -201,7 +201,7 @@ class FamilyLayout:
         return SharedFamilies(scores, log_prior, float(log_total[0]), conditionals, shares, values)
 
     def class_loss(self, found: SharedFamilies, observed: ClassShares) -> tuple[float, Floats]:
-        """Return the class terms of a network, negated, and their gradient by the cells' scores."""
+        """Return the negated class terms of a network, and their gradient in the cells' scores."""
         prior, weight = np.exp(found.log_prior), VALUE_WEIGHT / len(self._order)
         values = np.concatenate([observed.values[at] for at in self._order])
         known, own = np.maximum(prior, TINY), np.maximum(found.values, TINY)

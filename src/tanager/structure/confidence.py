@@ -39,8 +39,8 @@ def edge_confidence(
 
     Notes
     -----
-    Codes are learned once, from all rows; each round draws as many rows with
-    replacement. Edges are those found by the structure learner, before tables are learned.
+    Codes are learned once, from all rows; each round learns from a bootstrap sample of the same
+    size. Edges are those found by the structure learner, before tables are learned.
 
     References
     ----------

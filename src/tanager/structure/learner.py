@@ -114,7 +114,7 @@ class StructureLearner(Estimator, ABC):
     """Learns which features condition which.
 
     A small scikit-learn-style object: `__init__` only stores its parameters;
-    `learn` changes nothing on the object.
+    `learn` doesn't modify the object.
     """
 
     @abstractmethod

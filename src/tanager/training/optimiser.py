@@ -46,7 +46,7 @@ class Sampler(Protocol):
         """Return the chosen slot of every feature, from scores (n_features, n_slots)."""
 
     def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
-        """Return the gradient by the scores, given that by the one-hot choice."""
+        """Return the gradient w.r.t. the scores, given that w.r.t. the one-hot choice."""
 
 
 @dataclass(frozen=True)

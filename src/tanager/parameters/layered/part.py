@@ -74,7 +74,7 @@ class Part:
 
     @property
     def signs(self) -> Signs:
-        """For the features along which classes rise or fall."""
+        """The signs of the features along which classes rise or fall."""
         return self.plan.signs
 
     @classmethod

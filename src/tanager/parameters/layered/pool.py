@@ -42,7 +42,7 @@ class HeldOut(NamedTuple):
     log_shares: Floats
 
     def loss(self, shares: Floats) -> tuple[float, Floats]:
-        """Return the pool's total log-loss, and its derivatives by the shares."""
+        """Return the pool's total log-loss, and its gradient with respect to the shares."""
         pooled = self.pooled(shares)
         at = np.arange(self.labels.shape[0])
         residuals = np.exp(pooled)

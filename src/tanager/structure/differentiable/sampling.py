@@ -1,4 +1,4 @@
-"""Drawing a structure from the distribution over parents."""
+"""Sampling a structure from the distribution over parents (Roth and Pernkopf, 2020)."""
 
 from __future__ import annotations
 
