@@ -374,7 +374,7 @@ def can_pool(values: pa.Array) -> bool:
 
 
 def check_arity(values: pa.Array, name: str) -> pa.Array:
-    """Raise if there are more values than codes, or more than can be counted if rare ones pool."""
+    """Raise if there are more values than codes or, if these can be pooled, than can be counted."""
     most = MOST_VALUES if can_pool(values) else MAX_ARITY
     if len(values) > most:
         raise too_many_error(name, most)

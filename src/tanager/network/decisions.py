@@ -80,7 +80,7 @@ class Decisions(EqualByArrays):
     Attributes
     ----------
     actions : ndarray, shape (n_rows,)
-        The action of least expected cost; if several tie, the one `costs` names first.
+        The action of least expected cost; ties go to the one listed first in `costs`.
         Expected costs within a billionth of the greatest cost count as tied.
     expected_costs : ndarray of float64, shape (n_rows, n_actions)
     names : tuple

@@ -1,32 +1,32 @@
 /* Tanager's scorer: exact posteriors of a Bayesian network classifier, in any JavaScript engine.
  *
- * const model = tanager.load(json)    what `network.to_json()` wrote, as text or already parsed
+ * const model = tanager.load(json)    the output of `network.to_json()`, as text or already parsed
  *
  * model.classes                       the labels
  * model.features                      [{name, kind, labels, cuts | values, parents, arity, missing}]
  * model.code(row)                     codes of a raw row; a row is {name: value} or [value, ...]
- * model.logJoint(codes)               log P(y, what is known), one a class
+ * model.logJoint(codes)               log P(y, what is known), one per class
  * model.logJoints(codes, i)           the same for every code of feature i in turn, at less cost
- * model.posterior(codes)              P(y | what is known), one a class
- * model.terms(codes)                  [feature][class]: each feature's part of the log-joint
+ * model.posterior(codes)              P(y | what is known), one per class
+ * model.terms(codes)                  [feature][class]: each feature's term in the log-joint
  * model.proba(row), model.predict(row)   posterior and most probable label of a raw row
  * model.logProbability(row)           log P(what is known), the class summed out
  * model.familiarity(row)              the share of training rows at most as probable
- * model.surprise(row)                 log P(value | the others), one a feature: low where it is strange
+ * model.surprise(row)                 log P(value | the others), one per feature: low if it's unusual
  * model.decide(row, costs)            {action, expected, margin}: the action of least expected cost
  * model.gain(codes, i, costs)         what knowing feature i saves in expectation; without costs, in bits
  *
- * Costs are {actions: [...], matrix: [[cost of each class], ...]}; by default those of the export.
+ * Costs are {actions: [...], matrix: [[cost per class], ...]}; by default, those of the export.
  * Code `arity` of a feature means unknown, and is summed out exactly. null, undefined and NaN are
- * missing; a value never seen in training is unknown. The difference of a feature's terms for two
- * classes is its contribution to their log-odds. Only a network whose unknown features hang
- * together too closely to be summed out gives null instead of an answer.
+ * missing; a value never seen in training is unknown. The difference between a feature's terms for
+ * two classes is its contribution to their log-odds. The result is null only if the network's
+ * unknown features are too entangled to be summed out.
  */
 const tanager = (() => {
   "use strict";
   const MAX_CELLS = 1 << 22; // of one sum over unknown features
 
-  // Whole numbers past 2^53 are no Numbers: as BigInt and as text they are compared digit by digit.
+  // Integers past 2^53 don't fit a Number: as BigInt and as text, they are compared digit by digit.
   const key = (kind, value) => {
     const digits = typeof value === "string" && /^\s*[+-]?\d+\s*$/.test(value);
     if (kind === "integer" && digits) value = BigInt(value.replace("+", ""));
@@ -64,8 +64,8 @@ const tanager = (() => {
     const coders = features.map(coder);
     const range = (n) => Array.from({ length: n }, (_, v) => v);
 
-    // Tables know a feature's codes by groups, where it has some. What a code adds to its group,
-    // whatever the parents are, stands in log_within.
+    // Tables read a feature's codes in groups, if it has any. What a code adds to its group,
+    // whatever the parents are, is in log_within.
     const size = features.map((f) => (f.groups ? Math.max(...f.groups) + 1 : f.arity));
     const grouped = (codes) =>
       features.map((f, i) =>
@@ -76,12 +76,12 @@ const tanager = (() => {
       return total;
     };
 
-    // The place of each of a parent's groups in the table of family i; null: the group itself.
+    // The index of each of a parent's groups in the table of family i; null: the group itself.
     const views = features.map((f) => f.views || f.parents.map(() => null));
     const wide = features.map((f, i) =>
       f.parents.map((p, k) => (views[i][k] ? Math.max(...views[i][k]) + 1 : size[p])));
 
-    // Where the table of family i holds the values for groups x, all classes side by side.
+    // The offset of groups x in the table of family i, with all classes next to each other.
     const cell = (i, x) => {
       const { parents } = features[i];
       let at = 0;
@@ -92,7 +92,7 @@ const tanager = (() => {
       return (at * size[i] + x[i]) * C;
     };
 
-    // Groups that no view tells apart have one place: the place of each, the first group of each.
+    // Groups that no view distinguishes share an index: the index of each, the first group of each.
     const same = size.map((n) => ({ of: range(n), first: range(n) }));
     const refine = (i, views) => {
       if (views.includes(null) || views.includes(same[i].of)) return same[i];
@@ -109,11 +109,11 @@ const tanager = (() => {
       Array.isArray(row) ? row[i] : Object.hasOwn(row, f.name) ? row[f.name] : null;
     const code = (row) => features.map((f, i) => coders[i](value(row, f, i)));
 
-    // Adds the terms of groups x to a log-joint, unknown ones summed out; null if they are too many.
+    // Adds the terms of groups x to a log-joint, with unknown ones summed out; null if too many.
     function addGroups(given, total) {
       const x = given.slice();
       const known = x.map((group, i) => group < size[i]);
-      const holds = known.slice(); // known, or something known below
+      const holds = known.slice(); // known, or with known descendants
       for (let k = order.length - 1; k >= 0; k--)
         if (holds[order[k]]) for (const p of features[order[k]].parents) holds[p] = true;
       const add = (values, at) => { for (let c = 0; c < C; c++) total[c] += values[at + c]; };
@@ -213,7 +213,7 @@ const tanager = (() => {
     };
     const logProbability = (row) => logSum(logJoint(code(row)));
 
-    // What training never had is summed out, and counts with the probability of such a value.
+    // Values never seen in training are summed out, and add the probability of such a value.
     function familiar(row) {
       const codes = code(row), unseen = [];
       features.forEach((f, i) => {
@@ -241,7 +241,7 @@ const tanager = (() => {
     function familiarity(row) {
       const { codes, total } = familiar(row), sum = total(codes);
       if (sum === null || !rest.familiarity) return null;
-      const log = sum + 1e-9; // equal rows are equal whatever the rounding
+      const log = sum + 1e-9; // so that rounding doesn't separate equal rows
       const { levels, scores } = rest.familiarity;
       const at = scores.filter((score) => score <= log).length;
       const low = at ? levels[at - 1] : 0, high = at < scores.length ? levels[at] : 1;
@@ -254,7 +254,7 @@ const tanager = (() => {
       const p = proba(row);
       return p && classes[p.indexOf(Math.max(...p))];
     };
-    // Of actions that cost the same, to a billionth of the greatest cost, the first is taken.
+    // Ties, to a billionth of the largest cost, go to the first action.
     const expected = (p, { matrix }) =>
       matrix.map((row) => row.reduce((sum, cost, c) => sum + p[c] * cost, 0));
     function cheapest(p, costs) {
@@ -269,7 +269,7 @@ const tanager = (() => {
       return p && cheapest(p, costs);
     };
 
-    // Expected cost, or entropy in bits, of weights: it grows with their sum.
+    // Expected cost, or entropy in bits, of weights; proportional to their sum.
     const left = (w, costs) => {
       if (costs) return Math.min(...expected(w, costs));
       const sum = w.reduce((a, b) => a + b);
