@@ -135,7 +135,7 @@ class SharedFamilies(NamedTuple):
 
     logs: Floats  # log conditional probabilities
     log_prior: Floats  # (n_classes,)
-    log_total: float  # log of the sum of the scores
+    log_total: float  # log of the sum of exponentiated scores
     conditionals: Floats
     shares: Floats  # P(parents, x, y)
     values: Floats  # (n_values, n_classes): P(x, y) of each feature
