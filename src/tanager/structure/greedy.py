@@ -26,7 +26,7 @@ _SEEDS = 8  # best edges of the last round, scored first to set the bar for the 
 class Greedy(StructureLearner):
     r"""A tree grown greedily: each step adds the edge that raises the score most.
 
-    The most accurate and most expensive of the discriminative trees (TAN-CR). Each
+    The strongest and most expensive of the discriminative trees (TAN-CR). Each
     round tries every edge that keeps the graph a forest, in both directions; the search
     stops when none raises the score. `OrderBased` comes close in a fraction of
     the time.

@@ -44,7 +44,7 @@ class FitPlan:
     signs : mapping of int to ndarray of int8, shape (n_classes,)
         By feature, the classes that rise (1) or fall (-1) along it.
     limits : Limits or None
-        Arcs that experts require or forbid.
+        Expert constraints on the structure.
     prior : PriorCounts or None
         Expert knowledge about tables, for learners from counts.
     joint_tables : JointTables or None
