@@ -1,4 +1,4 @@
-"""Encode table columns as small integers, and read them back as rows of codes."""
+"""Encode table columns as small integers, and keep them as rows of codes."""
 
 from __future__ import annotations
 

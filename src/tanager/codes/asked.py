@@ -20,7 +20,7 @@ _WORDS = {"integer": "whole numbers", "real": "numbers", "boolean": "booleans", 
 
 
 def feature_index(features: Sequence[str], one: Any, where: str) -> int:
-    """Return a feature's index from its name or index; `where` is the option it was passed to."""
+    """Return the index of a feature given by name or index; `where` is the option it's from."""
     if isinstance(one, str) and one in features:
         return list(features).index(one)
     if isinstance(one, int) and -len(features) <= one < len(features):

@@ -99,7 +99,7 @@ def fine_cuts(
 def quantile_cuts(values: NDArray[Any], weights: Floats | None, n_bins: int) -> Floats:
     """Return cuts between distinct values that form bins of similar weight.
 
-    The j-th is the first with at least j / n_bins of the weight to its left; ties are merged.
+    The j-th is the first with at least j / n_bins of the weight to its left; equal cuts are merged.
 
     >>> quantile_cuts(np.array([1.0, 1.0, 1.0, 2.0, 5.0, 9.0]), None, 3).tolist()
     [1.5, 3.5]

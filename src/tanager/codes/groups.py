@@ -25,7 +25,7 @@ Groups = NDArray[np.uint16]  # (arity,): the group of each value
 FEWEST, MOST = 5, 8  # number of groups of an ordered feature while parents are selected
 FINEST = 24  # most groups of a feature, including "missing", if the tables have room
 FINE_TABLE = 1 << 15  # cells of a family's table up to which groups are split
-CELLS_PER_ROW = 3  # most cells of a family with split groups: more would fit noise
+CELLS_PER_ROW = 3  # most cells per row in a family with split groups: more would fit noise
 
 
 def learn_groups(counts: Floats, n_ordered: int) -> Groups:

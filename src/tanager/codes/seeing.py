@@ -259,7 +259,7 @@ class Seen:
 
 
 class SeeingPass:
-    """Collects the statistics in `Seen`; `features` must be empty."""
+    """Collects the statistics in `Seen`; `features` are their empty start."""
 
     def __init__(
         self,

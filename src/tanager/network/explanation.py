@@ -64,7 +64,7 @@ class Explanation(EqualByArrays):
     Notes
     -----
     A feature contributes the information it has beyond its parents. `alone` and `contributions`
-    therefore differ, and `spoken_for` lists features informative alone that contribute little.
+    therefore differ; `spoken_for` lists features that are informative alone but contribute little.
     """
 
     target: Any

@@ -66,9 +66,9 @@ def open_unpacked(path: Path | RemoteFile) -> pa.NativeFile:
 
 
 def _is_absurd(error: MemoryError, path: Path | RemoteFile) -> bool:
-    """Return whether more bytes were requested than can be addressed, due to a corrupt size.
+    """Return whether more bytes were requested than can exist, due to a corrupt size.
 
-    Or more than the file can unpack to: no codec packs 2^17 bytes into one.
+    That is, than can be addressed, or decompressed: no codec compresses 2^17 bytes into one.
     """
     asked = re.search(r"size (\d+)", str(error))
     most = path.stat().st_size << 17 if isinstance(path, Path) else ADDRESSABLE

@@ -97,7 +97,7 @@ def open_table(
     drop : str or sequence of str
         Columns to omit.
     drop_missing : str or sequence of str
-        Columns, such as the target, whose missing rows are dropped. This reads them once more.
+        Drop rows in which one of these columns, such as the target, is missing. Adds a read.
 
     Returns
     -------

@@ -190,7 +190,7 @@ class Source:
     """A table that can be read any number of times, in the types of its `schema`.
 
     named: whether the names came with the data; otherwise columns are matched by position.
-    guessed: the columns whose type is inferred and could also be text, such as all of a CSV file.
+    guessed: the columns whose type is inferred and could also be text, as in CSV files.
     """
 
     def __init__(
