@@ -22,7 +22,7 @@ def test_long_work_is_told_of_once_with_an_estimate(caplog):
         (message,) = wait_for(caplog, 1)
         progress.finish()
     assert "at the stage 'pair counts': 25 of 100 rows, about" in message
-    assert "s more for it. verbose=1 shows progress." in message
+    assert "s left. verbose=1 shows progress." in message
 
 
 def test_work_of_unknown_length_is_told_of_without_an_estimate(caplog):

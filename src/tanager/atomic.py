@@ -132,11 +132,11 @@ def destination(path: str | os.PathLike[str]) -> Path:
     folder = Path(os.path.realpath(given.parent))
     final = Path(os.path.realpath(given))
     if final.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "It is a folder; give a file's name", str(path))
+        raise IsADirectoryError(errno.EISDIR, "It's a folder; pass a file name", str(path))
     if final.parent != folder:
         raise ConfigurationError(
-            f"{given} is a symbolic link into another folder, and is not followed. "
-            f"To write there, give the path itself: {final}."
+            f"{given} is a symbolic link into another folder and isn't followed. "
+            f"To write there, pass the path itself: {final}."
         )
     _facts(final)
     return final
@@ -150,7 +150,7 @@ def _facts(final: Path) -> os.stat_result | None:
         return None
     if not stat.S_ISREG(old.st_mode):
         raise ConfigurationError(
-            f"{final} is a device or a pipe, not a file. Give a file's name, or leave the output "
+            f"{final} is a device or a pipe, not a file. Pass a file name, or leave the output "
             "out to print."
         )
     return old

@@ -81,7 +81,7 @@ class LongWork(Progress):
             text += f", at the stage {stage!r}"
             if total and 0 < done < total:
                 left = (now - began) * (total - done) / done
-                text += f": {done:,.0f} of {total:,.0f} {unit}, about {left:,.0f} s more for it"
+                text += f": {done:,.0f} of {total:,.0f} {unit}, about {left:,.0f} s left"
         _log.warning("%s. verbose=1 shows progress.", text)
 
 

@@ -85,7 +85,7 @@ class Registry(Generic[Learner]):
         if needed:
             written = ", ".join(f"{key}=..." for key in needed)
             raise ConfigurationError(
-                f"{text!r}: {name} cannot do without {' and '.join(needed)}. "
+                f"{text!r}: {name} requires {' and '.join(needed)}. "
                 f"Write {name}({written}). Its options: {', '.join(names)}."
             )
         try:
@@ -226,7 +226,7 @@ def _check_size(text: str) -> None:
         deepest = max(deepest, depth)
     if deepest > MAX_DEPTH:
         raise ConfigurationError(
-            f"{_shortened(text)} has brackets {deepest} deep. Allowed: {MAX_DEPTH}."
+            f"{_shortened(text)} has {deepest} levels of brackets. Allowed: {MAX_DEPTH}."
         )
 
 

@@ -31,7 +31,7 @@ from tanager.progress import LongWork
         ),
         (
             ["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "-s", "fixed"],
-            "fixed cannot do without parents. Write fixed(parents=...)",
+            "fixed requires parents. Write fixed(parents=...)",
         ),
         (
             ["compare", "{t}", "-t", "risk", "--with", "tan/bar"],

@@ -58,7 +58,7 @@ def check_output(
                 errno.ENOENT, "The output folder doesn't exist", str(output.parent)
             )
         if output.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "It is a folder; give a file's name", str(output))
+            raise IsADirectoryError(errno.EISDIR, "It's a folder; pass a file name", str(output))
         there = output.exists()
         if there:
             refuse_input(output, inputs, option)

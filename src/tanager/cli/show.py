@@ -190,7 +190,7 @@ def print_structure(network: Network, most: int = 60) -> None:
     edges = information.of_edges()
     order = sorted(structure.selected, key=lambda feature: -bits[feature])
     beyond = information.beyond_parents() / log(2.0)
-    columns = ("feature", "values", "bits", "", "beyond", "parents, besides the class")
+    columns = ("feature", "values", "bits", "", "beyond", "parents other than the class")
     table = plain_table(*columns, left=(0, 3, 5))
     top = bits.max(initial=0.0) or 1.0
     for feature in order[:most]:

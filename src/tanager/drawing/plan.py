@@ -30,7 +30,7 @@ class DrawnGraph:
     # the parent's mutual information with the feature given the class, or what `arrow_text` says
     carried: Mapping[tuple[int, int], float] | None = None
     # what the width of an arrow means, for the legend
-    arrow_text: str = "bits about the feature, class known"
+    arrow_text: str = "bits about the feature, given the class"
 
 
 class Box(NamedTuple):

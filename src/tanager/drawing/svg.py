@@ -45,7 +45,7 @@ def legend_rows(
     if legend.further:
         groups.append([LegendItem("further", "from a weaker parent", 0.25)])
     if legend.folded:
-        groups.append([LegendItem("text", "+n: folded, parents of none")])
+        groups.append([LegendItem("text", "+n: folded leaves")])
     if groups and plan.arrows:
         groups.append([LegendItem("text", f"every feature depends on {target} too")])
     rows: list[list[LegendItem]] = []

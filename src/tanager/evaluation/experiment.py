@@ -118,7 +118,7 @@ class Experiment:
             twice = sorted({n for n in names if names.count(n) > 1})
             if twice:
                 raise ConfigurationError(
-                    f"two {kind}s are called {twice[0]!r}. Give each a name of its own."
+                    f"two {kind}s are called {twice[0]!r}. Give each a different name."
                 )
         n_cells = self.protocol.n_places * len(self.datasets) * len(contenders)
         if n_cells > _MAX_CELLS:

@@ -239,7 +239,7 @@ def write_latex(results: Results, metric: str | None = None) -> str:
     summary = summarize(results, metric)
     scores = summary.scores
     if not scores.datasets:
-        raise DataError(f"no dataset has {metric!r} of every classifier: there is no table.")
+        raise DataError(f"no dataset has {metric!r} for every classifier: there's no table.")
     lines = [
         rf"\begin{{tabular}}{{l{'r' * len(scores.classifiers)}}}",
         r"\toprule",

@@ -56,7 +56,7 @@ def plot_comparison(results: Results, metric: str | None = None, *, ax: Axes | N
     metric = metric or leading_metric(results)
     intervals = score_intervals(results, metric)
     if intervals is None:
-        raise DataError(f"no dataset has {metric!r} of every classifier: there is nothing to plot.")
+        raise DataError(f"no dataset has {metric!r} for every classifier: there's nothing to plot.")
     n = len(intervals.names)
     ax = axes(ax, 6.2, 0.8 + 0.28 * max(n, 2))
     rows = np.arange(n)
