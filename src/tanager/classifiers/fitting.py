@@ -49,7 +49,7 @@ from tanager.structure.learner import JointLearner
 RUN_PARAMETERS = ("engine", "n_jobs", "memory_limit", "checkpoint", "verbose")
 TRIAL_ROWS = 20, 100_000  # range of rows in which tables of counts are evaluated on half of them
 TRIAL_SEED = 0xD21F
-RESAMPLING = 0xB007  # names the random streams of the rounds
+RESAMPLING = 0xB007  # key of the random streams of the rounds
 
 
 def model_options(clf: Any) -> dict[str, Any]:
@@ -200,7 +200,7 @@ class FitRun:
             structure = found[0]
             self.context.record("structure").update(found[1])
         elif isinstance(learner, JointLearner):
-            # Tables learned with the structure need the whole stage and aren't in the checkpoint.
+            # Tables learned jointly belong to the full structure and aren't in the checkpoint.
             structure, tables = learner.learn_jointly(counts, plan)
             self.plan = replace(plan, joint_tables=tables)
             if plan.limits is not None:

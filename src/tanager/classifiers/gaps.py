@@ -29,7 +29,7 @@ MAX_TABLE = 1 << 16  # numbers in one of its tables
 MOST_DRAWS = 4
 DRAWN_ROWS = 40_000  # completed rows beyond which each gets fewer draws
 POOLED = 5.0  # weight, in rows, of the distribution over all classes within a group
-DRAWS_KEY = 6_304  # names the random stream of the draws
+DRAWS_KEY = 6_304  # of the random stream of the draws
 
 
 def expect_and_maximise(

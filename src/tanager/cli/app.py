@@ -151,7 +151,7 @@ def _notes() -> Iterator[None]:
     def emit(record: logging.LogRecord) -> None:
         text = record.getMessage()
         if record.name == "tanager.progress" and record.args:
-            # The notice that work is slow, without Python's own formatting of a warning.
+            # The slow-work notice, without its hint for Python users.
             text = f"{next(iter(record.args))}."
         _say(f"note: {text}")
 

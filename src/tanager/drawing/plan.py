@@ -12,7 +12,7 @@ from math import sqrt
 from typing import NamedTuple
 
 FOLD_FROM = 25  # features; with fewer, every one has a box
-MAX_LEAVES, KEPT_LEAVES = 6, 4  # of one parent; with more than the first, the second is kept
+MAX_LEAVES, KEPT_LEAVES = 6, 4  # of one parent: of more than the first, the second are kept
 MAX_ALONE, KEPT_ALONE = 12, 8  # features with neither parents nor children, next to a tree
 MAX_NAIVE, KEPT_NAIVE = 60, 48  # likewise if no feature has a parent
 PLAIN_SHADE, PLAIN_WIDTH = 0.35, 0.1  # if the information is unknown

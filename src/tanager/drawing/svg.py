@@ -47,7 +47,7 @@ def legend_rows(
     if legend.folded:
         groups.append([LegendItem("text", "+n: folded leaves")])
     if groups and plan.arrows:
-        groups.append([LegendItem("text", f"every feature depends on {target} too")])
+        groups.append([LegendItem("text", f"every feature also depends on {target}")])
     rows: list[list[LegendItem]] = []
     at = width
     for group in groups:

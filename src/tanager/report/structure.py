@@ -40,7 +40,7 @@ def plot_network(
         Whether, with 25 features or more, many leaves of one parent share a box
         ("+12 leaves").
     max_width : float, default=1040
-        In pixels, for text 13 pixels high. A wider layer is broken into several rows.
+        In pixels, for text 13 pixels high. Boxes that don't fit in a layer move to the next.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure as large as the network needs.
 

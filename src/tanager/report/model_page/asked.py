@@ -33,7 +33,7 @@ def asked_network(
 ) -> Network:
     """Return the network of the most important features that fit, with all their ancestors.
 
-    Features that are left out are descendants of those kept, so they sum to one: for
+    Features that are left out aren't ancestors of those kept, so they sum to one: for
     any values of the kept features the posterior is exactly that of the full
     network with all others unknown. `order` has positions in the structure, most important
     first; `max_cells` limits the total size of all tables.
