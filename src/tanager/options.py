@@ -115,7 +115,7 @@ def make_object(kind: Any, parameters: Mapping[str, Any]) -> Any:
         return kind(**_without_paths(parameters))
     except (TypeError, ValueError) as error:
         raise ModelFileError(
-            f"{kind.__name__} does not take the stored parameters ({error}). "
+            f"{kind.__name__} doesn't accept the stored parameters ({error}). "
             "The file was written by another version of Tanager, or forged."
         ) from error
 

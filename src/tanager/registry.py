@@ -190,8 +190,8 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
         raise
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise ConfigurationError(
-            f"{_shortened(text)} cannot be read ({error}). Allowed: name(option=value), the values "
-            "literals or words."
+            f"{_shortened(text)} cannot be read ({error}). Allowed: name(option=value) with "
+            "literals or words as values."
         ) from error
     return found.group(), options
 

@@ -81,7 +81,7 @@ def test_the_arcs_of_a_prior_are_required():
         ({"b": [1.5, -0.5, 0.0]}, "negative"),
         ({"b": {"w9": 1.0}}, "names the value 'w9'"),
         ({"b | a": {("v0", "v1"): {"w0": 1.0}}}, "one value for each of 1 parents"),
-        ({"b": [1, 0, 0], ("b", ("a",)): np.ones((3, 3)) / 3}, "the second table"),
+        ({"b": [1, 0, 0], ("b", ("a",)): np.ones((3, 3)) / 3}, "a second table"),
         (TablePrior({"b": [1, 0, 0]}, strength=0), "strength must be a number above 0"),
         ("b", "prior='b'. Allowed"),
     ],

@@ -182,7 +182,7 @@ def test_one_panel_a_class(model, wide):
     panels = plot_explanation(model, wide[0].slice(0, 1), target="each")
     assert len(panels) == 3
     drawn(panels[0])
-    with pytest.raises(ConfigurationError, match="no ax"):
+    with pytest.raises(ConfigurationError, match="without ax"):
         plot_explanation(model, wide[0].slice(0, 1), target="each", ax=panels[0])
 
 

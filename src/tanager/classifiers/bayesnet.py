@@ -226,8 +226,8 @@ class BayesNetClassifier(NetworkPredictor):
             return self._fit(X, y, sample_weight, classes)
         if self._kept_counts is None:
             raise ConfigurationError(
-                "partial_fit needs the counts of the first rows, which a model file doesn't hold. "
-                "Fit again on all rows."
+                "partial_fit needs the counts of the first rows, which a model file doesn't store. "
+                "Refit on all rows."
             )
         self._kept_counts.check(self.structure, self.parameters)
         codebook, table = self.network_.codebook, as_table(X)
@@ -307,7 +307,7 @@ class BayesNetClassifier(NetworkPredictor):
         if y is None:
             raise ConfigurationError(
                 "BayesNetClassifier requires y to be passed, but the target y is None. "
-                "Give the classes, or the name of their column in X."
+                "Pass the classes, or the name of their column in X."
             )
         if not isinstance(self.audit, bool | np.bool_):
             raise ConfigurationError(f"audit={self.audit!r}. Allowed: True or False.")
@@ -316,7 +316,7 @@ class BayesNetClassifier(NetworkPredictor):
             if self.classes_ordered is not None:
                 raise ConfigurationError(
                     "classes_ordered can't be combined with a prior that is a network, which has "
-                    "classes of its own. Leave it out."
+                    "its own classes. Leave it out."
                 )
             codebook = known.codebook.forget_numbers()
             with context.stage("codes"):

@@ -111,8 +111,8 @@ class FitCheckpoint:
             what = {"tanager": "another version of Tanager", "options": "other options"}
             kinds = " and ".join(what.get(name, "other rows") for name in other)
             raise ConfigurationError(
-                f"checkpoint={str(self.folder)!r} belongs to another fit: {kinds}. Fit with the "
-                f"same, or use another folder. {_DELETE}"
+                f"checkpoint={str(self.folder)!r} belongs to another fit: {kinds}. Use the "
+                f"same, or another folder. {_DELETE}"
             )
 
     def _read(self, name: str) -> dict[str, Any] | None:
@@ -142,7 +142,7 @@ def _identify_options(options: Mapping[str, Any], context: FitContext) -> dict[s
 
 def _refuse(value: Any, name: str) -> NoReturn:
     raise ConfigurationError(
-        f"checkpoint: a fit that resumes couldn't recognise {name}={value!r}. Allowed: numbers, "
+        f"checkpoint: a resumed fit couldn't recognise {name}={value!r}. Allowed: numbers, "
         "strings, lists, mappings, learners, dataclasses, and functions at the top level of an "
         "importable module. Define it in such a module, or fit without a checkpoint."
     )

@@ -189,8 +189,8 @@ def _restore(
 
 def _refuse(value: Any, name: str) -> NoReturn:
     raise ModelFileError(
-        f"The parameter {name!r} is a {type(value).__name__}, which a model file can't hold, only "
-        "numbers, strings, lists, mappings and Tanager's own learners. Save the network alone "
+        f"The parameter {name!r} is a {type(value).__name__}, which a model file can't store, only "
+        "numbers, strings, lists, mappings and Tanager's own learners. Save just the network "
         "with estimator.network_.save(path)."
     )
 

@@ -78,7 +78,7 @@ def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]
         if n_ordered == 0:
             raise ConfigurationError(
                 f"monotonic names {name!r}, whose values have no order, unlike numbers, dates, "
-                f"booleans and ordered categories. Give the order: ordered={{{name!r}: [...]}}.",
+                f"booleans and ordered categories. Specify the order: ordered={{{name!r}: [...]}}.",
                 parameter="monotonic",
             )
         if n_ordered > MOST_VALUES:
@@ -239,7 +239,7 @@ def _of_tables(tables: Mapping[Any, Any], strength: float, codebook: Codebook) -
             classes = values
             continue
         if family.child in families:
-            raise ConfigurationError(f"prior: {text!r} is the second table for its feature.")
+            raise ConfigurationError(f"prior: {text!r} is a second table for the same feature.")
         if CLASS in family.parents:
             values = np.moveaxis(values, family.parents.index(CLASS), 0)
         else:
@@ -258,7 +258,7 @@ def _of_network(network: Network, strength: float) -> PriorCounts:
         context, table = information.context(name), information.table(name)
         if context is None or table is None or not network.tables.normalized:
             raise MemoryBoundError(
-                f"The table of {name!r} is too large for a prior, or holds scores instead of "
+                f"The table of {name!r} is too large for a prior, or contains scores instead of "
                 "probabilities. Use a network with fewer parents."
             )
         joint = table * context[..., None, :]  # (*parent groups, values, classes)

@@ -58,8 +58,8 @@ class Scores(NamedTuple):
         """Return the column of one classifier."""
         if classifier not in self.classifiers:
             raise ConfigurationError(
-                f"classifier {classifier!r} is not in the results. "
-                f"There are: {', '.join(self.classifiers)}."
+                f"classifier {classifier!r} isn't in the results. "
+                f"Available: {', '.join(self.classifiers)}."
             )
         return self.values[:, self.classifiers.index(classifier)]
 
@@ -243,8 +243,7 @@ class Results:
             if all(map(_is_done, cells)):
                 if metric not in cells[0]:
                     raise ConfigurationError(
-                        f"metric {metric!r} was not measured. "
-                        f"There are: {', '.join(self.measured)}."
+                        f"metric {metric!r} wasn't measured. Available: {', '.join(self.measured)}."
                     )
                 place = self.datasets.index(dataset), self.classifiers.index(classifier)
                 known = self._parts(metric, cells)

@@ -79,7 +79,7 @@ def plot_explanation(
 def _plot_each(model: Any, X: Any, most: int, ax: Axes | None) -> NDArray[np.object_]:
     if ax is not None or isinstance(model, Explanation):
         raise ConfigurationError(
-            'target="each" draws several panels from a model and a row: give those, and no ax.'
+            'target="each" draws several panels from a model and a row: pass both, without ax.'
         )
     network = network_of(model)
     classes = network.codebook.classes.tolist()

@@ -363,7 +363,7 @@ def _check(loadable_rows: int, folds: int | None, max_rows: int) -> None:
         )
     if folds is not None and (folds < 0 or folds == 1):
         raise ConfigurationError(
-            f"folds={folds}. Allowed: 2 or more, or 0 to measure on the training rows themselves.",
+            f"folds={folds}. Allowed: 2 or more, or 0 to evaluate on the training rows themselves.",
             parameter="folds",
         )
     if max_rows < 1:
