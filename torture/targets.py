@@ -125,7 +125,7 @@ def checkpoint(data: bytes) -> str:
 
     def read(path: Path) -> str:
         try:
-            Checkpoint(path, 1, "x").load()
+            Checkpoint(path).load()
         except TanagerError:
             return "refused"
         return "read"

@@ -18,7 +18,7 @@ from tanager.codes.targets import exact_sums, to_float
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import DataError, MemoryBoundError
 from tanager.sources import Source
-from tanager.sources.source import Part
+from tanager.sources.source import SourcePart
 
 
 class Streamed(Source):
@@ -35,7 +35,7 @@ class Streamed(Source):
         return sum(self.rows_read) / self.n_rows
 
 
-class SlicedPart(Part):
+class SlicedPart(SourcePart):
     def __init__(self, table, batch_rows, source):
         self.n_rows = table.num_rows
         self._table, self._batch_rows, self._source = table.combine_chunks(), batch_rows, source

@@ -9,7 +9,7 @@ descent, whose traces the papers report, are other directions of the same loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import isfinite
+from math import inf, isfinite
 from typing import NamedTuple
 
 import numpy as np
@@ -123,6 +123,8 @@ def minimise(
             return stopped(iteration, is_small(abs(slope)), NONE_BETTER)
         found, search = None, _Search(value, slope)
         for _ in range(MOST_TRIES):
+            if not 0.0 < length < inf:
+                break  # rounding leaves no step to try
             there = at + length * direction
             promised = length * slope
             if bounds is not None:
@@ -177,6 +179,8 @@ class _Search:
         """Return the length to try next."""
         best, enclosed = self._best, self._enclosed
         gap, (steep, slope) = tried.length - best.length, (best.slope, tried.slope)
+        if gap == 0.0:
+            return 0.0
         # The minimum of the cubic through both, and that of a parabola.
         bend = 3.0 * (best.value - tried.value) / gap + steep + slope
         root = np.copysign(max(bend * bend - steep * slope, 0.0) ** 0.5, gap)

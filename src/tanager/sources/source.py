@@ -35,7 +35,7 @@ Batches: TypeAlias = Iterator[pa.RecordBatch]
 Change: TypeAlias = Callable[[pa.Array], pa.Array]  # picklable
 
 
-class Part(ABC):
+class SourcePart(ABC):
     """A reference to consecutive rows of a source; small and picklable."""
 
     n_rows: int
@@ -50,7 +50,7 @@ class Part(ABC):
         return None
 
 
-class StoredPart(Part):
+class StoredPart(SourcePart):
     """Rows outside of this process's memory, validated on every read."""
 
     name: str  # used in error messages
@@ -84,7 +84,7 @@ class StoredPart(Part):
         )
 
 
-class TablePart(Part):
+class TablePart(SourcePart):
     """Some rows of an Arrow table; text requested as a dictionary is hashed only once."""
 
     def __init__(self, table: pa.Table) -> None:
@@ -109,7 +109,7 @@ class TablePart(Part):
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayPart(Part):
+class ArrayPart(SourcePart):
     """Some rows of a NumPy matrix."""
 
     array: NDArray[Any]
@@ -142,7 +142,7 @@ class ArrayPart(Part):
 class Fragment:
     """A reference to consecutive rows of a source: a part, and how to transform its columns."""
 
-    part: Part
+    part: SourcePart
     start: int  # index of the first row in the source
     stored: pa.Schema  # the columns of the part; any other is missing in every row
     # the transformations of each column
@@ -196,7 +196,7 @@ class Source:
     def __init__(
         self,
         schema: pa.Schema,
-        parts: Sequence[Part],
+        parts: Sequence[SourcePart],
         *,
         named: bool = True,
         in_memory: bool = False,
@@ -349,7 +349,7 @@ def _cast(schema: pa.Schema, kinds: Mapping[str, pa.DataType]) -> pa.Schema:
 
 
 @dataclass(frozen=True, eq=False)
-class _KnownPart(Part):
+class _KnownPart(SourcePart):
     """The rows of a fragment in which some columns aren't missing."""
 
     fragment: Fragment

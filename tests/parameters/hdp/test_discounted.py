@@ -7,7 +7,7 @@ import pytest
 from scipy.special import digamma
 
 from tanager import native
-from tanager.counts.families import tree_from_dense
+from tanager.counts import tree_from_dense
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import HDP
 from tanager.parameters.hdp.fixed_point import (

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from tanager import native
-from tanager.counts.families import tree_from_dense
+from tanager.counts import tree_from_dense
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import HDP

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import gammaln
 from sklearn.exceptions import ConvergenceWarning
 
-from tanager.counts.families import tree_from_dense
+from tanager.counts import tree_from_dense
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import HDP

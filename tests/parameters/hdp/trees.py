@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tanager.counts.families import tree_from_dense
+from tanager.counts import tree_from_dense
 
 
 def dense_counts(vector):
