@@ -94,7 +94,7 @@ def main(wanted: list[str]) -> int:
     """List the benchmarks, or run those that are wanted."""
     unknown = [name for name in wanted if name not in GROUPS and name not in ARGUMENTS]
     if unknown:
-        print(f"{unknown[0]!r} is not known. Groups: {', '.join(GROUPS)}.", file=sys.stderr)
+        print(f"{unknown[0]!r} isn't valid. Groups: {', '.join(GROUPS)}.", file=sys.stderr)
         return 2
     if not wanted:
         for group, members in GROUPS.items():

@@ -301,8 +301,8 @@ def test_what_cannot_be_learned_from_is_refused_in_words(X, kind, said):
         ("N", "No target column 'N' in the table. Did you mean 'n'[?] Its columns"),
         (pa.array(DAYS[:30]), "is of the type timestamp.*Turn it into one of them"),
         ("nope", "No target column 'nope'"),
-        (3, "one class a row, or the name of their column"),
-        (np.ones((30, 2)), "one class a row, or the name of their column"),
+        (3, "one class per row, or the name of their column"),
+        (np.ones((30, 2)), "one class per row, or the name of their column"),
     ],
 )
 def test_targets_that_cannot_be_learned_are_refused(y, said):
@@ -318,7 +318,7 @@ def test_targets_that_cannot_be_learned_are_refused(y, said):
         ({"random_state": -1}, "random_state=-1. Allowed: a whole number from 0"),
         ({"verbose": "yes"}, "verbose='yes'. Allowed: 0, or 1"),
         ({"checkpoint": 3}, "checkpoint=3. Allowed: a folder's path"),
-        ({"structure": "tann"}, "structure='tann' is not known. Did you mean 'tan'"),
+        ({"structure": "tann"}, "structure='tann' isn't valid. Did you mean 'tan'"),
         ({"parameters": "mestimate(m=1)"}, "Did you mean 'm-estimate'"),
         ({"parameters": "hpd"}, "Did you mean 'hdp'"),
     ],

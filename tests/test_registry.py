@@ -63,7 +63,7 @@ def test_wrong_options_are_told(text):
 
 @pytest.mark.parametrize("given", ["forest", 3, None, Hybrid()])
 def test_unknown_learners_are_told(given):
-    with pytest.raises(ConfigurationError, match=r"structure=.* is not known"):
+    with pytest.raises(ConfigurationError, match=r"structure=.* isn't valid"):
         resolve_structure(given)
 
 
@@ -72,7 +72,7 @@ def test_a_class_or_a_table_for_a_learner_is_told_in_one_line():
         ConfigurationError, match=r"=KDB is a class, not a learner. Write .*KDB\(\)"
     ):
         resolve_structure(KDB)
-    with pytest.raises(ConfigurationError, match="structure=<DataFrame> is not known"):
+    with pytest.raises(ConfigurationError, match="structure=<DataFrame> isn't valid"):
         resolve_structure(pd.DataFrame({"a": range(50)}))
 
 

@@ -273,6 +273,6 @@ def resolve_loss(loss: str | Mapping[str, float] | Loss) -> Loss:
         return loss
     allowed = ", ".join(repr(name) for name in _LOSSES)
     raise ConfigurationError(
-        f"loss={loss!r} is not known. Allowed: {allowed}, or any callable "
+        f"loss={loss!r} isn't valid. Allowed: {allowed}, or any callable "
         "loss(log_joint, y) -> (value, gradient)."
     )

@@ -127,7 +127,7 @@ class Registry(Generic[Learner]):
         allowed = ", ".join(map(repr, known))
         hint = nearest(text.partition("(")[0], known, 0.6)
         return ConfigurationError(
-            f"{choice}={_brief(given)} is not known.{hint} Give one of {allowed}, one with options "
+            f"{choice}={_brief(given)} isn't valid.{hint} Give one of {allowed}, one with options "
             f"such as {self.example!r}, or a learner from {self.package}.",
             parameter=choice,
         )

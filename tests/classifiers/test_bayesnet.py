@@ -398,7 +398,7 @@ def test_wrong_choices_say_what_is_allowed():
     with pytest.raises(ConfigurationError, match="n_jobs='two'"):
         BayesNetClassifier("tan", "laplace", n_jobs="two").fit(X, y)
     for engine in ("spark", 3):
-        with pytest.raises(ConfigurationError, match=f"engine={engine!r} is not known"):
+        with pytest.raises(ConfigurationError, match=f"engine={engine!r} isn't valid"):
             BayesNetClassifier("tan", "laplace", engine=engine).fit(X, y)
     with pytest.raises(ConfigurationError, match=r"alpha='a'. Allowed: a number above 0"):
         BayesNetClassifier("tan", Laplace(alpha="a")).fit(X, y)

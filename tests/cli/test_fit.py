@@ -107,7 +107,7 @@ def test_the_order_of_categories_is_said_on_the_command_line(tmp_path, said):
     column = tanager.load(tmp_path / "m.tanager").network_.codebook.columns[0]
     assert (column.labels(), column.n_ordered) == (["S", "M", "L"], 3)
     assert call(*fit, *learners, "--ordered", "size=S,M") == 1
-    assert "'L', which its order does not have" in said().err
+    assert "'L', which aren't in its order" in said().err
     assert call(*fit, *learners, "--ordered", "size") == 2
 
 

@@ -35,15 +35,15 @@ from tanager.progress import LongWork
         ),
         (
             ["compare", "{t}", "-t", "risk", "--with", "tan/bar"],
-            "tanager: --with tan/bar: parameters='bar' is not known. Give one of",
+            "tanager: --with tan/bar: parameters='bar' isn't valid. Give one of",
         ),
         (
             ["compare", "{t}", "-t", "risk", "--with", "foo/bar"],
-            "tanager: --with foo/bar: parameters='bar' is not known",
+            "tanager: --with foo/bar: parameters='bar' isn't valid",
         ),
         (
             ["compare", "{t}", "-t", "risk", "--with", "foo/hdp"],
-            "tanager: --with foo/hdp: structure='foo' is not known",
+            "tanager: --with foo/hdp: structure='foo' isn't valid",
         ),
         (
             ["compare", "{t}", "-t", "risk", "--with", "kdb(q=1)/hdp"],
@@ -108,7 +108,7 @@ from tanager.progress import LongWork
             ["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--seed", "-1"],
             "--seed -1. Allowed: a whole number",
         ),
-        (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "-j", "0"], "--jobs 0 has no meaning"),
+        (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "-j", "0"], "--jobs 0 isn't valid"),
         (["predict", "{tmp}/nowhere", "{t}"], "does not exist"),
     ],
 )
@@ -128,7 +128,7 @@ def test_a_pair_of_an_experiment_file_is_told_as_it_stands_there(folder, tmp_pat
         f'classifiers = ["tan/bar"]\n[datasets.t]\npath = "{folder}/t.csv"\ntarget = "risk"\n'
     )
     assert call("compare", place, "--run", tmp_path / "run.jsonl") == 2
-    assert f"{place}: classifier tan/bar: parameters='bar' is not known" in said().err
+    assert f"{place}: classifier tan/bar: parameters='bar' isn't valid" in said().err
 
 
 def test_a_reader_that_has_enough_is_no_failure(folder):

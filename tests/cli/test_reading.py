@@ -275,9 +275,9 @@ def test_standard_input_can_be_evaluated(messy, monkeypatch, capfd):
         (("--dates", "nope"), "--dates names 'nope', which is not a feature"),
         (("--drop", "nope"), "--drop names 'nope'"),
         (("--drop", "y"), "--drop can't name the target"),
-        (("--encoding", "utf9"), "--encoding 'utf9' is not known"),
-        (("--bins", "foo"), "--bins 'foo' is not known"),
-        (("--jobs", "0"), "--jobs 0 has no meaning"),
+        (("--encoding", "utf9"), "--encoding 'utf9' isn't valid"),
+        (("--bins", "foo"), "--bins 'foo' isn't valid"),
+        (("--jobs", "0"), "--jobs 0 isn't valid"),
     ],
 )
 def test_mistakes_are_told_in_the_options_words(messy, tmp_path, capfd, arguments, said):

@@ -105,7 +105,7 @@ def test_intervals_of_pandas_cut_are_ordered_categories():
 @pytest.mark.parametrize(
     ("ordered", "error", "words"),
     [
-        ({"size": ["S", "M"]}, DataError, "'L', which its order does not have"),
+        ({"size": ["S", "M"]}, DataError, "'L', which aren't in its order"),
         ({"length": SIZES}, ConfigurationError, "'length', which is not a feature"),
         ({"size": "SML"}, ConfigurationError, "list of at least two"),
         ({"size": ["S", "S", "L"]}, ConfigurationError, "different"),

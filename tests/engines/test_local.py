@@ -92,7 +92,7 @@ def test_map_keeps_the_order(jobs):
 def test_jobs_and_engines_are_checked():
     with pytest.raises(ConfigurationError, match="n_jobs=0"):
         LocalEngine(0)
-    with pytest.raises(ConfigurationError, match="'moon' is not known"):
+    with pytest.raises(ConfigurationError, match="'moon' isn't valid"):
         resolve_engine("moon", None)
     engine = LocalEngine(2)
     assert resolve_engine(engine, None) is engine

@@ -106,8 +106,11 @@ def test_the_folder_of_tables_comes_from_the_environment(folder, monkeypatch):
     ("text", "message"),
     [
         ("x =", "not TOML"),
-        ('rounds = 3\ndatasets=["small"]\nclassifiers=["tan/hdp"]', "'rounds' is not known"),
-        ('datasets=["small"]\nclassifiers=["tan/hdp"]\n[protocol]\nfold=3', "'fold' is not known"),
+        ('rounds = 3\ndatasets=["small"]\nclassifiers=["tan/hdp"]', "'rounds' isn't valid"),
+        (
+            'datasets=["small"]\nclassifiers=["tan/hdp"]\n[protocol]\nfold=3',
+            "'fold' isn't valid",
+        ),
         ('datasets=["small"]\nclassifiers=["tan/hdp"]\nmetrics=["kappa"]', "kappa"),
         ('datasets=["small"]\nclassifiers=["tan/hdp", "tan/hdp"]', "two classifiers are called"),
         ('datasets=["small"]\nclassifiers=[]', "no classifier"),

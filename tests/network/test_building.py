@@ -106,5 +106,5 @@ def test_with_edge_keeps_the_joint_and_refuses_cycles(network):
     assert back.structure.parents[new[1]] == network.structure.parents[new[1]]
     assert np.allclose(back.log_joint(rows), network.log_joint(rows))
     assert [edit.action for edit in back.history] == ["add edge", "remove edge"]
-    with pytest.raises(ConfigurationError, match="is no parent of"):
+    with pytest.raises(ConfigurationError, match="isn't a parent of"):
         network.without_edge(child, parent)

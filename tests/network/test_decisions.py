@@ -539,7 +539,7 @@ def test_costs_with_names_that_would_be_ignored_are_refused():
         with pytest.raises(ConfigurationError, match="none for its actions"):
             clf.decide([["a"]], costs)
     for costs in ({"go": 1, "stay": 2}, "absolute"):
-        with pytest.raises(ConfigurationError, match="actions of their own"):
+        with pytest.raises(ConfigurationError, match="already name their actions"):
             clf.decide([["a"]], costs, actions=["x", "y"])
 
 

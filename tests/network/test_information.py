@@ -153,7 +153,7 @@ def test_an_effect_is_the_change_of_the_log_odds(network):
 
 def test_an_edge_that_is_not_there_is_named(table):
     network = BayesNetClassifier("naive", "laplace").fit(*table).network_
-    with pytest.raises(ConfigurationError, match=r"'a' is no parent of 'b'"):
+    with pytest.raises(ConfigurationError, match=r"'a' isn't a parent of 'b'"):
         NetworkInformation(network).without_edge("a", "b")
     with pytest.raises(ConfigurationError, match="'z' is not in the network"):
         NetworkInformation(network).joint("z")

@@ -173,7 +173,7 @@ def test_ragged_csv_names_file_and_line(tmp_path):
         ("t.csv", b"a,b\n\xff\xfe,1\n", "t.csv is not written in utf-8"),
         ("t.parquet", b"PAR1 but no more", "t.parquet cannot be read.*truncated"),
         ("t.arrow", b"ARROW1 but no more", "t.arrow cannot be read"),
-        ("t.ods", b"", "unknown ending '.ods'. Known endings: .parquet"),
+        ("t.ods", b"", "unknown extension '.ods'. Known: .parquet"),
     ],
 )
 def test_bad_files_are_named(tmp_path, name, content, text):
@@ -279,7 +279,7 @@ def test_a_file_that_changes_or_vanishes_is_refused(tmp_path, name):
     with pytest.raises(DataError, match=rf"{name} has changed since it was opened"):
         rows_of(source)
     path.unlink()
-    with pytest.raises(DataError, match=rf"{name} is gone since it was opened"):
+    with pytest.raises(DataError, match=rf"{name} has disappeared since it was opened"):
         rows_of(source)
 
 

@@ -391,5 +391,5 @@ def test_arrow_columns_in_a_dict():
 
 
 def test_ragged_labels_are_refused():
-    with pytest.raises(DataError, match="is no list of labels"):
+    with pytest.raises(DataError, match="isn't a list of labels"):
         fit(NUMBERS[:, None], [[1, 2], [3]] * (N // 2))

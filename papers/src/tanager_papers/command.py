@@ -64,7 +64,7 @@ def reproduce(
 
     if paper not in (*PAPERS, "all"):
         raise ConfigurationError(
-            f"paper {paper!r} is not known. Allowed: {', '.join((*PAPERS, 'all'))}."
+            f"paper {paper!r} isn't valid. Allowed: {', '.join((*PAPERS, 'all'))}."
         )
     for name in PAPERS if paper == "all" else [paper]:
         with ExitStack() as stack:

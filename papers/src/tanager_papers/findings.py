@@ -92,7 +92,7 @@ class Claim:
     def __post_init__(self) -> None:
         if self.verdict not in VERDICTS:
             raise ConfigurationError(
-                f"verdict {self.verdict!r} is not known. Allowed: {', '.join(VERDICTS)}."
+                f"verdict {self.verdict!r} isn't valid. Allowed: {', '.join(VERDICTS)}."
             )
 
 

@@ -84,7 +84,7 @@ def reproduce_paper(
     Findings
     """
     if paper not in PAPERS:
-        raise ConfigurationError(f"paper {paper!r} is not known. Allowed: {', '.join(PAPERS)}.")
+        raise ConfigurationError(f"paper {paper!r} isn't valid. Allowed: {', '.join(PAPERS)}.")
     module = _module(paper)
     quick_rows = getattr(module, "QUICK_ROWS", _QUICK_ROWS)
     if only is not None and only not in module.PARTS:

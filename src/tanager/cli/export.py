@@ -142,7 +142,7 @@ def _format(kind: str) -> _Format:
     write = load_plugin("tanager.exports", kind)
     if write is None:
         names = [*_FORMATS, *plugin_names("tanager.exports")]
-        raise ConfigurationError(f"--format {kind} is not known. Allowed: {', '.join(names)}.")
+        raise ConfigurationError(f"--format {kind} isn't valid. Allowed: {', '.join(names)}.")
     return _Format("", (f".{kind}",), (), write)
 
 

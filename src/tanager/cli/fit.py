@@ -234,7 +234,7 @@ def open_engine(name: str, scheduler: str | None) -> Iterator[Any]:
     `scheduler` is the address of a Dask scheduler; None starts workers on this machine.
     """
     if name not in ("local", "dask"):
-        raise ConfigurationError(f"--engine {name!r} is not known. Allowed: local, dask.")
+        raise ConfigurationError(f"--engine {name!r} isn't valid. Allowed: local, dask.")
     if name == "local":
         if scheduler is not None:
             raise ConfigurationError("--scheduler needs --engine dask.")

@@ -135,7 +135,7 @@ def arrange_values(values: pa.Array, order: pa.Array, name: str) -> pa.Array:
     strange = [value for value in seen if value not in place]
     if strange:
         raise DataError(
-            f"Column {name!r} has the value(s) {listed(strange)}, which its order does not have: "
+            f"Column {name!r} has the value(s) {listed(strange)}, which aren't in its order: "
             f"{listed(order.to_pylist())}. Add them to ordered[{name!r}], or make them missing."
         )
     return values.take(pa.array(np.argsort([place[value] for value in seen], kind="stable")))
@@ -182,7 +182,7 @@ def read_dates(table: Source, features: Sequence[str], dates: Any) -> dict[str, 
             continue
         if not is_text(kind):
             raise DataError(
-                f"dates names {name!r}, which holds {kind} and no text. Convert it to dates "
+                f"dates names {name!r}, which holds {kind}, not text. Convert it to dates "
                 "or to text first.",
                 parameter="dates",
             )

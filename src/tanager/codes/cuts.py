@@ -26,7 +26,7 @@ def check_bins(bins: str | int) -> None:
     number = isinstance(bins, int | np.integer) and not isinstance(bins, bool)
     if bins not in ("mdl", "fine") and not (number and 2 <= int(bins) <= MAX_BINS):
         raise ConfigurationError(
-            f"bins={bins!r} is not known. Allowed: 'auto', 'mdl', 'fine', or a number of bins from "
+            f"bins={bins!r} isn't valid. Allowed: 'auto', 'mdl', 'fine', or a number of bins from "
             f"2 to {MAX_BINS}.",
             parameter="bins",
         )

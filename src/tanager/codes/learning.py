@@ -77,7 +77,7 @@ def learn_codebook(
     """
     if missing not in ("value", "marginalize"):
         raise ConfigurationError(
-            f"missing={missing!r} is not known. Allowed: 'value', 'marginalize'.",
+            f"missing={missing!r} isn't valid. Allowed: 'value', 'marginalize'.",
             parameter="missing",
         )
     check_bins(bins)
@@ -256,7 +256,7 @@ def _asked_categories(features: list[str], asked: Any) -> list[str]:
         if asked == "all":
             return features
         raise ConfigurationError(
-            f"categorical_features={asked!r} is not known. Allowed: 'from_dtype', 'all', a boolean "
+            f"categorical_features={asked!r} isn't valid. Allowed: 'from_dtype', 'all', a boolean "
             "mask, a list of column names or of indices.",
             parameter="categorical_features",
         )

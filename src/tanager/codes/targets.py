@@ -72,8 +72,8 @@ def _as_array(y: Any, warn: bool, name: str | None) -> NDArray[Any]:
         return found
     except ValueError as error:
         raise DataError(
-            f"The {_called(name)} is no list of labels: {error} Pass one class a row, or the name "
-            "of their column in X."
+            f"The {_called(name)} isn't a list of labels: {error} Pass one class per row, or the "
+            "name of their column in X."
         ) from error
 
 
@@ -174,7 +174,7 @@ def code_labels(
         known = ", ".join(map(repr, target.values.to_pylist()[:20]))
         raise DataError(
             f"The label {strange!r} is not one of the classes {known}. "
-            "Fit again with rows of that class, or mend the label."
+            "Fit again with rows of that class, or correct the label."
         )
     return codes.astype(np.uint16)
 
@@ -252,7 +252,7 @@ def check_weights(weights: Floats, start: int) -> None:
     if np.isfinite(weights[row]) and weights[row] > 0:
         allowed = f"Allowed: zero, and from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}. Scale the weights."
     else:
-        allowed = "A weight is a finite number, zero or more. Drop or mend the row."
+        allowed = "A weight is a finite number, zero or more. Drop or correct the row."
     raise DataError(f"sample_weight of row {start + row} is {weights[row]}. {allowed}")
 
 
@@ -267,7 +267,7 @@ def weight_column(column: pa.Array, name: str, start: int) -> Floats:
     if nulls is not None:
         raise DataError(
             f"The weights in column {name!r} have a null (row {start + int(np.argmax(nulls))}). "
-            "A weight is a finite number, zero or more. Drop or mend the row."
+            "A weight is a finite number, zero or more. Drop or correct the row."
         )
     return numbers.astype(np.float64, copy=False)
 
@@ -289,7 +289,7 @@ def class_factors(class_weight: Any, classes: NDArray[Any], sums: Floats) -> Flo
         return np.where(filled, sums.sum() / (filled.sum() * np.where(filled, sums, 1.0)), 1.0)
     if not isinstance(class_weight, Mapping):
         raise ConfigurationError(
-            f"class_weight={class_weight!r} is not known. "
+            f"class_weight={class_weight!r} isn't valid. "
             "Allowed: None, 'balanced', or a mapping from class to weight."
         )
     known = classes.tolist()

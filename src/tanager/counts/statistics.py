@@ -64,7 +64,7 @@ class Counts:
 
     def without(self, fold: int) -> Counts:
         """Return the counts of all rows outside one fold, without another pass."""
-        assert self.folds is not None, "Counts without folds leave none out"
+        assert self.folds is not None, "Counts without folds can't leave one out"
         view = Counts(self._gathered.rows, self.context, self.folds)
         view._gathered = self._gathered
         view._left_out = fold

@@ -28,7 +28,7 @@ class LocalEngine:
     def __init__(self, n_jobs: int | None = None) -> None:
         if n_jobs == 0 or not isinstance(n_jobs, Integral | None):
             raise ConfigurationError(
-                f"n_jobs={n_jobs!r} has no meaning: give a whole number of threads, None for one, "
+                f"n_jobs={n_jobs!r} isn't valid: give a whole number of threads, None for one, "
                 "-1 for one per core.",
                 parameter="n_jobs",
             )

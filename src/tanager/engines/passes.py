@@ -133,7 +133,7 @@ def resolve_engine(engine: Any, n_jobs: int | None) -> Engine:
         return DaskEngine(None if engine == "dask" else engine)
     if not all(hasattr(engine, name) for name in ("run", "map", "keep")):
         raise ConfigurationError(
-            f"engine={engine!r} is not known. Allowed: 'local', 'dask', a distributed.Client, or "
+            f"engine={engine!r} isn't valid. Allowed: 'local', 'dask', a distributed.Client, or "
             "an object with the methods `run`, `map` and `keep` of tanager.engines.Engine.",
             parameter="engine",
         )

@@ -109,12 +109,12 @@ class Contender:
         elif self.outsider is not None:
             if "." not in self.outsider.path:
                 self._refuse(
-                    " is not known. Allowed: structure/parameters, an import path such as "
+                    " isn't valid. Allowed: structure/parameters, an import path such as "
                     f"sklearn.svm.SVC, or one of {', '.join(ALIASES)}."
                 )
             if self.encoding not in ENCODINGS:
                 self._refuse(
-                    f": encoding {self.encoding!r} is not known. Allowed: {', '.join(ENCODINGS)}."
+                    f": encoding {self.encoding!r} isn't valid. Allowed: {', '.join(ENCODINGS)}."
                 )
             if self.options:
                 self._refuse(": write options in brackets after the import path.")

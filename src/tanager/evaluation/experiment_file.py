@@ -151,7 +151,7 @@ def _checked(values: Mapping[str, Any], kinds: Kinds, where: str) -> dict[str, A
     for key, value in values.items():
         if key not in kinds:
             raise ConfigurationError(
-                f"{where}: {key!r} is not known. Allowed: {', '.join(sorted(kinds))}."
+                f"{where}: {key!r} isn't valid. Allowed: {', '.join(sorted(kinds))}."
             )
         if not _KINDS[kinds[key]](value):
             _refuse(key, value, kinds[key], where)

@@ -256,7 +256,7 @@ def resolve_metrics(names: tuple[str, ...]) -> dict[str, Metric]:
     for name in names:
         if name not in METRICS:
             raise ConfigurationError(
-                f"metrics has {name!r}, which is not known. Allowed: {', '.join(METRICS)}."
+                f"metrics has {name!r}, which isn't valid. Allowed: {', '.join(METRICS)}."
             )
     return {name: METRICS[name] for name in names}
 

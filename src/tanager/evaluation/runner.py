@@ -331,7 +331,7 @@ def _headline(record: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
 def _n_processes(n_jobs: int) -> int:
     if n_jobs == 0:
         raise ConfigurationError(
-            "n_jobs=0 has no meaning. Use 1 for one process, -1 for all.", parameter="n_jobs"
+            "n_jobs=0 isn't valid. Use 1 for one process, -1 for all.", parameter="n_jobs"
         )
     return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
 

@@ -210,7 +210,7 @@ def _look_up(table: TreeTable, contexts: NDArray[np.int64]) -> NDArray[np.float6
     n_cells = contexts.shape[1] * arity
     if n_cells > MAX_CELLS:
         raise MemoryBoundError(
-            f"The table has {n_cells:,} cells spelled out, beyond the bound of {MAX_CELLS:,}. "
+            f"The table has {n_cells:,} cells when written out, beyond the limit of {MAX_CELLS:,}. "
             "Learn a structure with fewer parents to read its tables."
         )
     arities = np.array(table.member_arities, np.int64)

@@ -113,7 +113,7 @@ def check_codebook(data: Any) -> Codebook:
     for reading in readings.values():
         conform(reading, [str], "a reading")
         known = len(reading) == 2 and reading[1] in STYLES.get(reading[0], ())
-        need(known, "a reading is not known")
+        need(known, "a reading isn't valid")
     return Codebook.from_dict(data)
 
 

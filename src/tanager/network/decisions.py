@@ -291,8 +291,8 @@ def read_costs(network: Network, costs: Any, actions: Sequence[Any] | None = Non
     classes = network.codebook.classes
     if actions is not None and (isinstance(costs, str | Mapping) or hasattr(costs, "columns")):
         raise ConfigurationError(
-            "actions= names the rows of an array, and these costs have actions of their own. Leave "
-            "it out.",
+            "actions= names the rows of an array, but these costs already name their actions. "
+            "Leave it out.",
             parameter="actions",
         )
     if isinstance(costs, Costs):

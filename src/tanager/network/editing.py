@@ -116,7 +116,7 @@ def with_edge(network: Network, parent: str, feature: str, note: Edit) -> Networ
     n_cells = prod(int(arities[m]) for m in members) * network.log_prior.shape[0]
     if n_cells > MAX_SPELLED:
         raise MemoryBoundError(
-            f"With {parent!r} the table of {feature!r} has {n_cells:,} cells, beyond the bound of "
+            f"With {parent!r} the table of {feature!r} has {n_cells:,} cells, beyond the limit of "
             f"{MAX_SPELLED:,}. Take out another parent first."
         )
     logs = network.tables.families[at].to_dense().log_prob

@@ -107,7 +107,7 @@ class _Graph:
             raise MemoryBoundError(
                 f"{why} takes a table over {len(nodes)} nodes "
                 f"({listed((self.names[n] for n in sorted(nodes)), 8)}): width {len(nodes) - 1}, "
-                f"{self.cells(nodes):,} cells, beyond the bound of {MAX_CELLS:,}. Choose another "
+                f"{self.cells(nodes):,} cells, beyond the limit of {MAX_CELLS:,}. Choose another "
                 "target, or other hidden nodes."
             )
 
@@ -249,7 +249,7 @@ def _assemble(graph: _Graph, root: int, coding: _Coding) -> Network:
         total += graph.cells(family)
     if total > 4 * MAX_CELLS:
         raise MemoryBoundError(
-            f"The tables of this network with the class have {total:,} cells, beyond the bound of "
+            f"The tables of this network with the class have {total:,} cells, beyond the limit of "
             f"{4 * MAX_CELLS:,}. Choose another target."
         )
     parents, families = {}, {}

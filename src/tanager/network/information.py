@@ -134,7 +134,7 @@ class NetworkInformation:
         names = [structure.names[p] for p in parents]
         if parent not in names:
             raise ConfigurationError(
-                f"{parent!r} is no parent of {feature!r}. Its parents: "
+                f"{parent!r} isn't a parent of {feature!r}. Its parents: "
                 f"{', '.join(map(repr, names)) or 'the class alone'}."
             )
         joint = self._family_joint(at)

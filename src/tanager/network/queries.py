@@ -55,7 +55,7 @@ def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer
     if n_rows * prod(shape) * domain.n_classes > MOST_CELLS:
         raise MemoryBoundError(
             f"The answer for {', '.join(map(repr, names))} has {prod(shape):,} combinations for "
-            f"each of {n_rows:,} rows and {domain.n_classes} classes, beyond the bound of "
+            f"each of {n_rows:,} rows and {domain.n_classes} classes, beyond the limit of "
             f"{MOST_CELLS:,} cells. Ask about fewer features, or fewer rows at a time."
         )
     if known.likelihoods:

@@ -205,8 +205,8 @@ def reference_of(network: Network) -> Reference:
     if network.reference is None:
         raise ConfigurationError(
             "This model doesn't know what its training rows were like: it was saved by an earlier "
-            "release of Tanager, grew by partial_fit, or wasn't fitted to rows. Fit it again to "
-            "compare rows with them."
+            "release of Tanager, was updated by partial_fit, or wasn't fitted to rows. Fit it "
+            "again to compare rows with them."
         )
     return network.reference
 

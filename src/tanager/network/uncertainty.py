@@ -175,7 +175,7 @@ def check_calibration(data: Any, n_classes: int) -> Calibration | None:
     names = ("labels", "scores", "rows")
     lists = [as_list(data.get(name), f"the calibration's {name}") for name in names]
     whole = all(type(one) is int and 0 <= one < 2**53 for found in lists for one in found)
-    need(whole, "the calibration holds what is no count")
+    need(whole, "the calibration holds something that isn't a count")
     labels, scores, rows = (np.array(found, np.int64) for found in lists)
     need(len(rows) == n_classes and len(labels) == len(scores), "the calibration is ragged")
     need(bool((labels < n_classes).all()), "the calibration has other classes")

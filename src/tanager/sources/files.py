@@ -172,7 +172,7 @@ def _checked(found: Sequence[Found], folder: str) -> Sequence[Found]:
     if not found:
         raise DataError(
             f"No Parquet, Arrow or CSV file in the folder {folder}. "
-            f"Known endings: {', '.join(FORMATS)}."
+            f"Supported extensions: {', '.join(FORMATS)}."
         )
     return found
 
@@ -226,7 +226,7 @@ def _format(path: Path | RemoteFile) -> str:
     suffix = _suffix(path)
     if suffix not in FORMATS:
         raise DataError(
-            f"{path} has an unknown ending {suffix!r}. Known endings: {', '.join(FORMATS)}."
+            f"{path} has the unknown extension {suffix!r}. Known: {', '.join(FORMATS)}."
         )
     return FORMATS[suffix]
 

@@ -115,7 +115,7 @@ def _from_arrow(values: pa.Array | pa.ChunkedArray, what: str) -> pa.Array:
     try:
         check_columns(pa.table({"": column}))
     except pa.ArrowInvalid as error:
-        raise DataError(f"{what} cannot be read: {error}. Make it again.") from error
+        raise DataError(f"{what} cannot be read: {error}. Recreate it.") from error
     return join_chunks(plain_column(column, what))
 
 

@@ -261,7 +261,7 @@ def _open_table(table: pa.Table) -> Source:
     try:
         check_columns(table)
     except pa.ArrowInvalid as error:
-        raise DataError(f"The table cannot be read: {error} Make it again.") from error
+        raise DataError(f"The table cannot be read: {error} Recreate it.") from error
     return Source.of_table(table)
 
 

@@ -118,8 +118,8 @@ class QueryPart(StoredPart):
     def changed(self, n_rows: int) -> DataError:  # noqa: ARG002 - the number of rows isn't needed
         """Return the error for rows that have changed since the first read."""
         return DataError(
-            f"{self.database.name} gave other rows than before. All reads must see the same "
-            "rows: leave the tables alone until the work is done, take out what is random in "
+            f"{self.database.name} returned different rows than before. All reads must see the "
+            "same rows: leave the tables alone until the work is done, remove anything random from "
             "the query, or write the result to a Parquet file first."
         )
 

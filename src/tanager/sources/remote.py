@@ -145,7 +145,7 @@ class Stamp(NamedTuple):
             now = Stamp.of(self.path)
         except OSError as error:
             raise DataError(
-                f"{self.path} is gone since it was opened ({error.strerror or error}). "
+                f"{self.path} has disappeared since it was opened ({error.strerror or error}). "
                 "Keep the files of a table in place until the work is done."
             ) from error
         if now.version != self.version:
@@ -154,8 +154,8 @@ class Stamp(NamedTuple):
     def changed(self) -> DataError:
         """Return the error for a file that has changed."""
         return DataError(
-            f"{self.path} has changed since it was opened. Rows of before and after would be "
-            "mixed: leave the files of a table alone until the work is done, then try again."
+            f"{self.path} has changed since it was opened. Rows from before and after that "
+            "would be mixed: leave a table's files alone until the work is done, then try again."
         )
 
 
@@ -234,7 +234,7 @@ class _RemoteReader(io.RawIOBase):
                 self._handle = None
                 raise
             if len(found) != n_bytes:
-                raise OSError(f"{len(found)} bytes came where {n_bytes} were asked for")
+                raise OSError(f"{len(found)} bytes arrived instead of the {n_bytes} were asked for")
             return found
 
         found = _persist(get)

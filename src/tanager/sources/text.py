@@ -53,13 +53,14 @@ class TextStyle:
     def __post_init__(self) -> None:
         if self.decimal not in (".", ","):
             raise ConfigurationError(
-                f"decimal={self.decimal!r} is not known. Allowed: '.' and ','.", parameter="decimal"
+                f"decimal={self.decimal!r} isn't valid. Allowed: '.' and ','.",
+                parameter="decimal",
             )
         try:
             io.TextIOWrapper(io.BytesIO(), encoding=codecs.lookup(self.encoding).name)
         except (LookupError, ValueError, TypeError) as error:  # or the codec isn't one for text
             raise ConfigurationError(
-                f"encoding={self.encoding!r} is not known. Try 'utf-8', 'latin-1' or 'cp1252'.",
+                f"encoding={self.encoding!r} isn't valid. Try 'utf-8', 'latin-1' or 'cp1252'.",
                 parameter="encoding",
             ) from error
         strange = [text for text in self.na_values if not _is_text(text)]
@@ -239,7 +240,7 @@ def _header(path: Path | RemoteFile, style: TextStyle) -> tuple[list[str], str]:
         ) from error
     except csv.Error as error:
         raise DataError(
-            f"{path}: the header cannot be read ({error}). Look for a quote that does not end."
+            f"{path}: the header cannot be read ({error}). Look for an unclosed quote."
         ) from error
     except MemoryError:  # may also be an ArrowException
         raise

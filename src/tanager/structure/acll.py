@@ -315,7 +315,7 @@ def resolve_beta(
         generator = context.generator(_SAMPLER_STREAM)
         return sampled_logs(assumption, n_classes, n_samples, generator)[2]
     raise ConfigurationError(
-        f"assumption={assumption!r} is not known. Allowed: 'dirichlet', 'uniform', or a sampler "
+        f"assumption={assumption!r} isn't valid. Allowed: 'dirichlet', 'uniform', or a sampler "
         "called as sampler(generator, n_samples, n_classes)."
     )
 

@@ -150,7 +150,7 @@ class Limits:
                 why = (
                     f"the audit leaves out {gone[0]!r}. Name it in categorical_features."
                     if gone
-                    else "its table would be too large, or the learner does not give it. Choose "
+                    else "its table would be too large, or the learner doesn't produce it. Choose "
                     "another learner, or coarser bins."
                 )
                 raise ConfigurationError(
@@ -174,7 +174,7 @@ def _required_text(names: Sequence[str], arc: Arc) -> str:
 def refuse_contradiction(texts: Sequence[str]) -> NoReturn:
     """Refuse statements that contradict each other."""
     told = f"{', '.join(texts[:-1])} and {texts[-1]}"
-    raise ConfigurationError(f"The constraints cannot hold together: {told}. Give up one of them.")
+    raise ConfigurationError(f"The constraints contradict one another: {told}. Drop one of them.")
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ class Constraints:
         for key in data:
             if key not in known:
                 raise ConfigurationError(
-                    f"{path}: {key!r} is not known.{nearest(key, known)} Allowed: {listed(known)}."
+                    f"{path}: {key!r} isn't valid.{nearest(key, known)} Allowed: {listed(known)}."
                 )
         for key in ("required", "forbidden"):
             arcs = data.get(key, [])

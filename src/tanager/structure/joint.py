@@ -322,7 +322,7 @@ class RunningJoint:
 def _check(score: str, epsilon: float) -> None:
     if score not in SCORES:
         raise ConfigurationError(
-            f"score={score!r} is not known. Allowed: 'cr' (classification rate), "
+            f"score={score!r} isn't valid. Allowed: 'cr' (classification rate), "
             "'cl' (conditional log-likelihood)."
         )
     if not 0 < epsilon < 1:

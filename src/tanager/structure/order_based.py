@@ -177,7 +177,7 @@ class OrderBased(StructureLearner):
             streams = [context.generator(_ORDER_STREAM, k) for k in range(self.n_orders)]
             return [stream.permutation(domain.n_features) for stream in streams]
         raise ConfigurationError(
-            f"order={self.order!r} is not known. Allowed: 'cmi', 'cmisp', 'random', "
+            f"order={self.order!r} isn't valid. Allowed: 'cmi', 'cmisp', 'random', "
             "or a sequence of all features."
         )
 

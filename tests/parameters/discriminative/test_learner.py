@@ -280,7 +280,7 @@ def test_sparse_and_dense_families_agree(monkeypatch):
         ({"objective": "auc"}, "objective='auc'"),
         ({"unseen": "zero"}, "unseen='zero'"),
         ({"max_iter": 0}, "max_iter=0"),
-        ({"base": "none"}, "'none' is not known"),
+        ({"base": "none"}, "'none' isn't valid"),
     ],
 )
 def test_options_are_checked(options, text):

@@ -95,7 +95,7 @@ def _spell(table: FamilyTable, name: str) -> NDArray[np.float64]:
     n_cells = _n_cells(table)
     if n_cells > MAX_CELLS:
         raise MemoryBoundError(
-            f"The table of {name!r} has {n_cells:,} cells spelled out, beyond the bound of "
+            f"The table of {name!r} has {n_cells:,} cells when written out, beyond the limit of "
             f"{MAX_CELLS:,}. Learn a structure with fewer parents to export it."
         )
     chances = np.exp(np.moveaxis(table.to_dense().log_prob, -1, 0))

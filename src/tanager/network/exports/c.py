@@ -47,7 +47,8 @@ def to_c(
     """
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise ConfigurationError(
-            f"name={name!r} is no name in C. Use letters, digits and underscores.", parameter="name"
+            f"name={name!r} isn't a valid name in C. Use letters, digits and underscores.",
+            parameter="name",
         )
     recipe = make_recipe(network)
     spread = unknowns and recipe.sums

@@ -422,11 +422,11 @@ def name_quoted(name: Any) -> str:
     """Return the quoted name of a column or table."""
     if not name:
         raise ConfigurationError(
-            "A column or the table has an empty name, which no name in SQL is. Rename it."
+            "A column or the table has an empty name, which SQL doesn't allow. Rename it."
         )
     if "\x00" in name:
         raise ConfigurationError(
-            f"The name {name!r} has the character 0, which no name in SQL has. Rename the column."
+            f"The name {name!r} has the character 0, which SQL doesn't allow. Rename the column."
         )
     doubled = str(name).replace('"', '""')
     return f'"{doubled}"'

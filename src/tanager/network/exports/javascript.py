@@ -150,7 +150,7 @@ def to_javascript(
         As in `to_json`.
     """
     if kind not in _ENDS:
-        raise ConfigurationError(f"kind={kind!r} is not known. Allowed: {', '.join(_ENDS)}.")
+        raise ConfigurationError(f"kind={kind!r} isn't valid. Allowed: {', '.join(_ENDS)}.")
     model = to_json(network, unknowns=unknowns, costs=costs)
     parts = [_compact(scorer_source()), f"const model = tanager.load({model});", _ENDS[kind]]
     if kind == "script":  # a page's global scope must not be polluted

@@ -145,7 +145,7 @@ class Recipe:
         if n_cells > MAX_WITH_UNKNOWN:
             raise MemoryBoundError(
                 f"The table of {self.inputs[at].name!r} with its {len(sizes) - 1} parents has "
-                f"{n_cells:,} cells once each of them may be unknown, beyond the bound of "
+                f"{n_cells:,} cells once each of them may be unknown, beyond the limit of "
                 f"{MAX_WITH_UNKNOWN:,}. Learn a structure with fewer parents to export it."
             )
         table = np.full([*(size + 1 for size in sizes), self.n_classes], np.nan)
@@ -183,7 +183,7 @@ class Recipe:
             names = ", ".join(repr(self.inputs[i].name) for i in together)
             raise MemoryBoundError(
                 f"Rows with unknown values cannot be scored there: {names} would have to be summed "
-                f"out together, {n_cells:,} cells, beyond the bound of {max_cells:,}. {remedy}",
+                f"out together, {n_cells:,} cells, beyond the limit of {max_cells:,}. {remedy}",
                 parameter="unknowns",
             )
 
@@ -299,7 +299,7 @@ def _check_tables(names: Sequence[str], views: Views) -> None:
     if sum(sizes.values()) > MAX_CELLS:
         largest = max(sizes, key=lambda name: sizes[name])
         raise MemoryBoundError(
-            f"The tables have {sum(sizes.values()):,} cells spelled out, beyond the bound of "
+            f"The tables have {sum(sizes.values()):,} cells when written out, beyond the limit of "
             f"{MAX_CELLS:,}; the largest is that of {largest!r} with {sizes[largest]:,}. Learn a "
             "structure with fewer parents, or fewer bins, to export it."
         )

@@ -83,7 +83,7 @@ def to_sql(
         require_probabilities(network)
     if dialect not in DIALECTS:
         raise ConfigurationError(
-            f"dialect={dialect!r} is not known. Allowed: {', '.join(DIALECTS)}.",
+            f"dialect={dialect!r} isn't valid. Allowed: {', '.join(DIALECTS)}.",
             parameter="dialect",
         )
     recipe, engine = make_recipe(network), DIALECTS[dialect]()
@@ -148,7 +148,7 @@ def _check(recipe: Recipe) -> None:
     if recipe.sums and recipe.n_terms > MAX_TERMS:
         recipe.check_width(MAX_TERMS, remedy)
         raise MemoryBoundError(
-            f"Summing out unknown features takes {recipe.n_terms:,} terms, beyond the bound of "
+            f"Summing out unknown features takes {recipe.n_terms:,} terms, beyond the limit of "
             f"{MAX_TERMS:,}. {remedy} ONNX, C and JavaScript take any.",
             parameter="unknowns",
         )

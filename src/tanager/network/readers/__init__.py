@@ -81,9 +81,9 @@ def _kind_of(path: Path, kind: str | None) -> str:
         if path.suffix.lower() in known:
             return known[path.suffix.lower()]
         raise ConfigurationError(
-            f"{path}: the ending {path.suffix!r} says no format. Known: {', '.join(known)}. "
+            f"{path}: the extension {path.suffix!r} is unknown. Known: {', '.join(known)}. "
             f"Or name it: format={' or '.join(map(repr, FORMATS))}."
         )
     if kind not in FORMATS:
-        raise ConfigurationError(f"format={kind!r} is not known. Allowed: {', '.join(FORMATS)}.")
+        raise ConfigurationError(f"format={kind!r} isn't valid. Allowed: {', '.join(FORMATS)}.")
     return kind

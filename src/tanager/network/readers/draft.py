@@ -88,7 +88,7 @@ class Draft:
             fail(child.place, f"the node {child.text!r} has two tables")
         shape = tuple(len(self._nodes[name].states) for name in names)
         if prod(shape) > MAX_CELLS:
-            n_cells = f"{prod(shape):,} cells, beyond the bound of {MAX_CELLS:,}"
+            n_cells = f"{prod(shape):,} cells, beyond the limit of {MAX_CELLS:,}"
             fail(child.place, f"the table of {child.text!r} has {n_cells}")
         return shape
 
@@ -103,7 +103,7 @@ class Draft:
         """Set the table of a node, (*parent states, states), as `shape` returns it."""
         names = [parent.text for parent in parents]
         if not (np.isfinite(values).all() and (values >= 0).all()):
-            fail(child.place, f"the table of {child.text!r} has a number that is no probability")
+            fail(child.place, f"the table of {child.text!r} has a number that isn't a probability")
         totals = values.sum(axis=-1, keepdims=True)
         off = np.argwhere(np.abs(totals[..., 0] - 1.0) > TOLERANCE)
         if off.size:

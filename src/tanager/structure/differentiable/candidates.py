@@ -53,7 +53,7 @@ def resolve_candidates(
         return given
     if request.candidates not in ("subset", "all", "neighbours"):
         raise ConfigurationError(
-            f"candidates={request.candidates!r} is not known. Allowed: 'subset', 'all', "
+            f"candidates={request.candidates!r} isn't valid. Allowed: 'subset', 'all', "
             "'neighbours', or a mapping from feature names to candidate parents."
         )
     if request.k < 1:
