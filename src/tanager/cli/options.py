@@ -176,7 +176,10 @@ def _read_docstring(text: str) -> tuple[str, dict[str, tuple[str, str, str]]]:
     """Return the text before the lists of options, and each option's flags, help and box."""
     head, *boxes = re.split(r"^([A-Z][\w ]*):\n(?=    )", cleandoc(text), flags=re.MULTILINE)
     entry = re.compile(r"^    (\w+)(?: \((.*?)\))?: (.*(?:\n {5,}.*)*)", re.MULTILINE)
-    return head.strip(), {
+    paragraphs = head.strip().split("\n\n")
+    # The terminal breaks lines of prose; indented lines and lists keep theirs.
+    prose = [p if re.search(r"^[ -]", p, re.M) else " ".join(p.split()) for p in paragraphs]
+    return "\n\n".join(prose), {
         name: (flags, " ".join(words.split()), box)
         for box, entries in zip(boxes[::2], boxes[1::2], strict=True)
         for name, flags, words in entry.findall(entries)
