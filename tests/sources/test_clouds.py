@@ -190,7 +190,7 @@ def test_the_program_reads_and_writes_urls(cloud, tmp_path):
         return said
 
     model, rows = str(tmp_path / "m.tanager"), cloud.url("table.parquet")
-    assert "fetched" in run("fit", rows, "-t", "y", "-o", model, "-s", "tan", "-p", "laplace")
+    run("fit", rows, "-t", "y", "-o", model, "-s", "tan", "-p", "laplace")
     assert b"sig=" not in (tmp_path / "m.tanager").read_bytes()
     run("audit", rows)
     run("score", model, rows)

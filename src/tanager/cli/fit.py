@@ -189,7 +189,7 @@ def fit(
         estimator.fit(table, target, sample_weight=weight)
     save(estimator, output)
     seconds = time.perf_counter() - start
-    _report(estimator, output, seconds, table.bytes_read, as_json=as_json)
+    _report(estimator, output, seconds, as_json=as_json)
 
 
 def _read_shares(given: Sequence[str]) -> dict[str, float]:
@@ -206,7 +206,7 @@ def _read_shares(given: Sequence[str]) -> dict[str, float]:
     return shares
 
 
-def _report(estimator: Any, output: Path, seconds: float, n_read: int, *, as_json: bool) -> None:
+def _report(estimator: Any, output: Path, seconds: float, *, as_json: bool) -> None:
     network = estimator.network_
     n_bytes = output.stat().st_size
     if as_json:
@@ -215,7 +215,6 @@ def _report(estimator: Any, output: Path, seconds: float, n_read: int, *, as_jso
                 "model": str(output),
                 "bytes": n_bytes,
                 "seconds": seconds,
-                "bytes_fetched": n_read,
                 "classes": [str(label) for label in estimator.classes_],
                 "features": network.codebook.domain.n_features,
                 "selected": list(network.structure.features),
@@ -223,8 +222,7 @@ def _report(estimator: Any, output: Path, seconds: float, n_read: int, *, as_jso
             }
         )
         return
-    fetched = f", {human_size(n_read)} fetched" if n_read else ""
-    print(f"{output}: {network.summary()}; {human_size(n_bytes)}, {seconds:.1f} s{fetched}")
+    print(f"{output}: {network.summary()}; {human_size(n_bytes)}, {seconds:.1f} s")
 
 
 @contextmanager

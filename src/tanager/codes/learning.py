@@ -82,7 +82,6 @@ def learn_codebook(
         )
     check_bins(bins)
     table = open_source(source).hash_text()
-    table.keep(context.memory_limit)
     features = find_features(table, target, sample_weight)
     asked = _asked_categories(features, categorical_features)
     named = ordered if isinstance(ordered, Mapping) else {}

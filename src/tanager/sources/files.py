@@ -12,10 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from tanager.engines.keeping import default_memory_limit
 from tanager.errors import DataError, listed
 from tanager.sources.formats import IpcTable, ParquetTable, TableFile, reading
-from tanager.sources.remote import ByteBudget, RemoteFile, Stamp, find_remote, is_url, local_path
+from tanager.sources.remote import RemoteFile, Stamp, find_remote, is_url, local_path
 from tanager.sources.source import Batches, Source, StoredPart, blank_table, check_names
 from tanager.sources.text import CsvTable, TextStyle, apply_style, widest_type
 
@@ -87,13 +86,9 @@ def _open_all(paths: Sequence[Found], kind: str, style: TextStyle | None) -> Sou
     """Open files of one format with the same columns, concatenated."""
     values, folders = read_folders(paths)
     opener = partial(CsvTable, style=style) if kind == "csv" else _OPENERS[kind]
-    # A CSV file is read one more time than other files, to determine its types.
-    budget = ByteBudget(default_memory_limit() if kind == "csv" else 0)
     files, parts = list[TableFile](), list[FilePart]()
     for (path, _), given in zip(paths, values, strict=True):
         with reading(path):
-            if isinstance(path, RemoteFile) and budget.limit:
-                path.keep(budget)
             stamp = Stamp.of(path)
             files.append(file := opener(path))
         check_names([*file.schema.names, *folders.names])

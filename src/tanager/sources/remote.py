@@ -1,41 +1,26 @@
 """Remote files: S3, Google Cloud Storage, Azure, HDFS, and anything that fsspec supports.
 
 Credentials come from each store's default chain (environment, profile, instance role); there are
-no options for them here. Reads are retried if a connection fails, counted, and cached in an
-unnamed temporary file up to a limit, so a second read doesn't fetch them again.
+no options for them here. Each store's client retries if a connection fails.
 """
 
 from __future__ import annotations
 
-import io
-import logging
 import re
+import shutil
 import tempfile
-import threading
-import time
-import weakref
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, NamedTuple, TypeVar
+from typing import Any, BinaryIO, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 
 from tanager.errors import DataError, explaining
 
-logger = logging.getLogger(__name__)
-
-ATTEMPTS = 5
-FIRST_WAIT = 0.2  # seconds before the first retry; doubles with every retry
-BLOCK = 1 << 18  # bytes that are fetched and cached together
 IN_ARROW = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs")
-_FINAL = re.compile(
-    r"ACCESS_DENIED|INVALID_ACCESS|SIGNATURE|FORBIDDEN|NO_SUCH|NOT_FOUND|HTTP 40[134]"
-)
-
-T = TypeVar("T")
 
 
 def is_url(text: str) -> bool:
@@ -60,69 +45,37 @@ def without_credentials(url: str) -> str:
     return re.sub(r"(?<=://)([^/@:]*):[^/@]*(?=@)", r"\1", url.partition("?")[0])
 
 
-class ByteBudget:
-    """Number of bytes that the files of a table may cache on this machine."""
+class RemoteFile(NamedTuple):
+    """The location of a remote file, small and picklable."""
 
-    def __init__(self, limit: int) -> None:
-        self._lock = threading.Lock()
-        self._used = 0
-        self.limit = limit
-
-    def take(self, n_bytes: int) -> bool:
-        """Return whether that many more bytes fit, and count them if so."""
-        with self._lock:
-            fits = self._used + n_bytes <= self.limit
-            self._used += n_bytes if fits else 0
-        return fits
-
-
-class RemoteFile:
-    """The location of a remote file, small and picklable; `n_read` counts the bytes fetched."""
-
-    def __init__(self, root: str, path: str) -> None:
-        self.root, self.path = root, path
-        self.n_read = 0
-        self.kept: _KeptBlocks | None = None
+    root: str  # a URL that names the store
+    path: str  # in the store
 
     def __str__(self) -> str:
         return f"{self.root.partition('://')[0]}://{self.path}"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return RemoteFile, (self.root, self.path)
 
     @property
     def suffixes(self) -> list[str]:
         """The suffixes of the file's name, as in `pathlib.Path`."""
         return PurePosixPath(self.path).suffixes
 
-    def keep(self, budget: ByteBudget) -> None:
-        """Cache what is read from now on, as far as the budget allows."""
-        if self.kept is None:
-            self.kept = _KeptBlocks(budget)
-        else:
-            self.kept.budget.limit = budget.limit
-
     def version(self) -> tuple[int, str]:
         """Return the size and a value that changes with the content: the ETag, or the mtime."""
         store, path = _store(self.root)[0], self.path
-
-        def ask() -> tuple[int, str]:
-            inner = getattr(getattr(store, "handler", None), "fs", None)
-            if inner is not None:  # fsspec's, which caches its listings
-                inner.invalidate_cache()
-                return int(inner.size(path)), str(inner.ukey(path))
-            with store.open_input_file(path) as file:
-                tag = {key.lower(): value for key, value in file.metadata().items()}.get("etag")
-                if tag is not None:
-                    return int(file.size()), tag.decode()
-            facts = store.get_file_info(path)
-            return int(facts.size), str(facts.mtime_ns)
-
-        return _persist(ask)
+        inner = getattr(getattr(store, "handler", None), "fs", None)
+        if inner is not None:  # fsspec's, which caches its listings
+            inner.invalidate_cache()
+            return int(inner.size(path)), str(inner.ukey(path))
+        with store.open_input_file(path) as file:
+            tag = {key.lower(): value for key, value in file.metadata().items()}.get("etag")
+            if tag is not None:
+                return int(file.size()), tag.decode()
+        facts = store.get_file_info(path)
+        return int(facts.size), str(facts.mtime_ns)
 
     def open(self) -> pa.NativeFile:
         """Open the bytes for random access."""
-        return pa.PythonFile(_RemoteReader(self), mode="r")
+        return _store(self.root)[0].open_input_file(self.path)
 
 
 class Stamp(NamedTuple):
@@ -157,135 +110,6 @@ class Stamp(NamedTuple):
             f"{self.path} has changed since it was opened. Rows from before and after that "
             "would be mixed: leave a table's files alone until the work is done, then try again."
         )
-
-
-class _KeptBlocks:
-    """Blocks of a file that were fetched before, in an unnamed temporary file."""
-
-    def __init__(self, budget: ByteBudget) -> None:
-        self.budget = budget
-        self._lock = threading.Lock()
-        self._file: Any = None
-        self._place: dict[int, int] = {}  # index of a block to its position in the file
-
-    def read(
-        self, start: int, n_bytes: int, size: int, download: Callable[[int, int], bytes]
-    ) -> bytes:
-        """Return some bytes; consecutive blocks that aren't cached are fetched in one request."""
-        first, last = start // BLOCK, (start + n_bytes - 1) // BLOCK
-        parts: list[bytes] = []
-        at = first
-        while at <= last:
-            kept = self._get(at, size)
-            if kept is not None:
-                parts.append(kept)
-                at += 1
-                continue
-            end = at + 1
-            while end <= last and end not in self._place:
-                end += 1
-            found = download(at * BLOCK, min(end * BLOCK, size) - at * BLOCK)
-            for number in range(at, end):
-                self._put(number, found[(number - at) * BLOCK : (number - at + 1) * BLOCK])
-            parts.append(found)
-            at = end
-        skipped = start - first * BLOCK
-        return b"".join(parts)[skipped : skipped + n_bytes]
-
-    def _get(self, number: int, size: int) -> bytes | None:
-        with self._lock:
-            if number not in self._place:
-                return None
-            self._file.seek(self._place[number])
-            found: bytes = self._file.read(min(BLOCK, size - number * BLOCK))
-            return found
-
-    def _put(self, number: int, block: bytes) -> None:
-        if not self.budget.take(len(block)):
-            return
-        with self._lock:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="tanager-")  # noqa: SIM115 - stays open
-                weakref.finalize(self, self._file.close)
-            place = self._file.seek(0, io.SEEK_END)
-            self._file.write(block)
-            self._place[number] = place
-
-
-class _RemoteReader(io.RawIOBase):
-    """A remote file as a Python file object; reconnects if a connection fails."""
-
-    def __init__(self, file: RemoteFile) -> None:
-        self._remote = file
-        self._handle: Any = None
-        self._at = 0
-        self._size = int(_persist(lambda: self._opened().size()))
-
-    def _opened(self) -> Any:
-        if self._handle is None:
-            self._handle = _store(self._remote.root)[0].open_input_file(self._remote.path)
-        return self._handle
-
-    def _download(self, start: int, n_bytes: int) -> bytes:
-        def get() -> bytes:
-            try:
-                found: bytes = self._opened().read_at(n_bytes, start)
-            except OSError:
-                self._handle = None
-                raise
-            if len(found) != n_bytes:
-                raise OSError(f"{len(found)} bytes arrived instead of the {n_bytes} were asked for")
-            return found
-
-        found = _persist(get)
-        self._remote.n_read += n_bytes
-        return found
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + (0, self._at, self._size)[whence]
-        return self._at
-
-    def tell(self) -> int:
-        return self._at
-
-    def read(self, size: int | None = -1) -> bytes:
-        left = max(0, self._size - self._at)
-        wanted = left if size is None or size < 0 else min(size, left)
-        if not wanted:
-            return b""
-        kept = self._remote.kept
-        if kept is None:
-            found = self._download(self._at, wanted)
-        else:
-            found = kept.read(self._at, wanted, self._size, self._download)
-        self._at += wanted
-        return found
-
-    def readinto(self, buffer: Any) -> int:
-        found = self.read(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
-
-
-def _persist(work: Callable[[], T]) -> T:
-    """Run a network operation, and retry it if the failure is transient."""
-    for attempt in range(ATTEMPTS):
-        try:
-            return work()
-        except (FileNotFoundError, PermissionError):
-            raise
-        except OSError as error:
-            if attempt == ATTEMPTS - 1 or _FINAL.search(str(error)):
-                raise
-            logger.info("attempt %d of %d failed: %s", attempt + 1, ATTEMPTS, error)
-            time.sleep(FIRST_WAIT * 2**attempt)
-    raise AssertionError("the last attempt returns or raises")
 
 
 @lru_cache(maxsize=64)
@@ -340,7 +164,7 @@ def find_remote(
                 raise DataError(f"No file matches {shown}. Check the folder and the pattern.")
             return [(RemoteFile(root, path), ()) for path in found]
         store, path = _store(url)
-        kind = _persist(lambda: store.get_file_info(path)).type
+        kind = store.get_file_info(path).type
         if kind == fs.FileType.File:
             return [(RemoteFile(url, path), ())]
         if kind != fs.FileType.Directory:
@@ -358,7 +182,7 @@ def _list(store: Any, folder: str, *, recursive: bool = True) -> list[str]:
     from pyarrow import fs
 
     selector = fs.FileSelector(folder.rstrip("/"), recursive=recursive)
-    entries = _persist(lambda: store.get_file_info(selector))
+    entries = store.get_file_info(selector)
     return sorted(entry.path for entry in entries if entry.type == fs.FileType.File)
 
 
@@ -392,8 +216,7 @@ def local_copy(file: RemoteFile | Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="tanager-") as place:
         path = Path(place) / f"table{ending}"
         with path.open("wb") as copy, file.open() as remote:
-            while part := remote.read(1 << 24):
-                copy.write(part)
+            shutil.copyfileobj(remote, copy, 1 << 24)
         yield path
 
 
@@ -409,7 +232,7 @@ def exists(url: str) -> bool:
 
     store, path = _store(url)
     with _reaching(url):
-        return bool(_persist(lambda: store.get_file_info(path)).type != fs.FileType.NotFound)
+        return bool(store.get_file_info(path).type != fs.FileType.NotFound)
 
 
 def upload(file: BinaryIO, url: str) -> None:
@@ -417,15 +240,10 @@ def upload(file: BinaryIO, url: str) -> None:
     from pyarrow import fs
 
     store, target = _store(url)
-
-    def send() -> None:
-        file.seek(0)
-        with store.open_output_stream(target, compression=None) as stream:
-            while part := file.read(1 << 24):
-                stream.write(part)
-
+    file.seek(0)
     with _reaching(url):
         if not isinstance(store, fs.S3FileSystem | fs.GcsFileSystem):
             folder = str(PurePosixPath(target).parent)
-            _persist(lambda: store.create_dir(folder, recursive=True))
-        _persist(send)
+            store.create_dir(folder, recursive=True)
+        with store.open_output_stream(target, compression=None) as stream:
+            shutil.copyfileobj(file, stream, 1 << 24)

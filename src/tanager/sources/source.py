@@ -25,7 +25,7 @@ import pyarrow as pa
 from tanager.errors import DataError, explaining, listed
 from tanager.sources.gate import admit_array, check_text
 from tanager.sources.plain import cast_batch, is_text, join_chunks, plain_numbers, plain_table
-from tanager.sources.remote import ByteBudget, RemoteFile
+from tanager.sources.remote import RemoteFile
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -55,7 +55,6 @@ class StoredPart(SourcePart):
 
     name: str  # used in error messages
     hint: str  # end of error messages
-    foreign: tuple[type[Exception], ...] = (pa.ArrowException, OSError)  # raised by reads
 
     @abstractmethod
     def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
@@ -74,7 +73,7 @@ class StoredPart(SourcePart):
 
     def explained(self) -> AbstractContextManager[None]:
         """Convert errors while reading to our own."""
-        return explaining(f"{self.name} cannot be read", self.hint, *self.foreign)
+        return explaining(f"{self.name} cannot be read", self.hint, pa.ArrowException, OSError)
 
     def changed(self, n_rows: int) -> DataError:
         """Return the error for rows that have changed since the first read."""
@@ -309,21 +308,6 @@ class Source:
             return self
         left = [part for part in parts if part.n_rows]
         return self._view(_parts=left, n_rows=n_rows, _stored=self.schema, _changes={})
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes that this process has fetched over the network so far."""
-        return sum(file.n_read for file in self._remote())
-
-    def keep(self, limit: int) -> None:
-        """Cache up to `limit` bytes of what is fetched over the network, for the next read."""
-        budget = ByteBudget(limit)
-        for file in self._remote():
-            file.keep(budget)
-
-    def _remote(self) -> Collection[RemoteFile]:
-        paths = (part.path for part in self._parts)
-        return {id(path): path for path in paths if isinstance(path, RemoteFile)}.values()
 
     def _retype(self, kinds: Mapping[str, pa.DataType]) -> Source:
         """Return a view in which the parts read stored columns with other types."""
