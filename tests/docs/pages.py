@@ -29,13 +29,13 @@ FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 # Packages that `pip install .` does not bring, by what a page says that brings them.
 PACKAGES = {
     "report": ("matplotlib",),
-    "export": ("onnx", "onnxruntime", "skl2onnx"),
+    "export": ("onnx", "onnxruntime"),
     "dask": ("dask", "distributed", "pandas"),
     "excel": ("openpyxl",),
     "lakes": ("deltalake", "pyiceberg"),
     "postgres": ("adbc_driver_postgresql",),
     "all": (
-        *("matplotlib", "onnx", "onnxruntime", "skl2onnx", "dask", "distributed"),
+        *("matplotlib", "onnx", "onnxruntime", "dask", "distributed"),
         *("openpyxl", "pandas", "deltalake", "pyiceberg", "adbc_driver_postgresql"),
     ),
 }

@@ -217,7 +217,7 @@ def test_results_can_be_written_and_read(folder, small):
     assert pq.read_table(folder / "out.parquet").equals(results.table())
     assert (folder / "out.csv").read_text().count("\n") == 3
     assert Results.read(folder / "run.jsonl").table().equals(results.table())
-    with pytest.raises(ConfigurationError, match=r"\.parquet, \.csv and \.tex"):
+    with pytest.raises(ConfigurationError, match=r"\.parquet and \.csv"):
         results.write(folder / "out.xlsx")
 
 
@@ -298,25 +298,12 @@ def test_a_table_without_a_name_is_refused(small):
         Experiment([small.source], [TREE])
 
 
-def test_results_are_data_frames_and_latex(small, folder):
+def test_results_are_data_frames(small):
     results = Experiment([small], [TREE, "naive/laplace"], CrossValidation(1, 2)).run()
     frame = results.to_dataframe()
     assert frame["classifier"].tolist() == [TREE, TREE, "naive/laplace", "naive/laplace"]
     means = results.mean("accuracy").to_dataframe()
     assert means.loc["small", TREE] == results.mean("accuracy").values[0, 0]
-    text = results.to_latex("accuracy")
-    best = f"{means.loc['small'].max():.4f}"
-    assert rf"$\mathbf{{{best}}} \pm" in text
-    assert text.startswith(r"\begin{tabular}{lrr}")
-    assert "average rank & " in text
-    results.write(folder / "out.tex")
-    assert (folder / "out.tex").read_text() == results.to_latex()
-
-
-def test_latex_escapes_what_means_something(small):
-    named = [Contender("50% of_it", TREE)]
-    text = Experiment([small], named, CrossValidation(1, 2)).run().to_latex("f1")
-    assert r"50\% of\_it" in text
 
 
 def test_the_laboratory_loads_no_plotting():

@@ -300,18 +300,14 @@ def test_bars_of_progress_do_not_steer_the_terminal(name, monkeypatch):
     from rich.console import Console
 
     from tanager import progress
-    from tanager.cli import tables as live
 
-    for module, maker in ((progress, "_console"), (live, "console")):
-        sink = io.StringIO()
-        shown = Console(file=sink, force_terminal=True, width=200, color_system=None)
-        monkeypatch.setattr(module, maker, lambda stderr=True, one=shown: one)
-        is_live = module is live
-        bars = live.LiveTable(("c",), "log_loss") if is_live else progress.RichProgress()
-        with bars:
-            bars.start(name, 2)
-            bars.advance(1, dataset=name, classifier="c", loss=1.0, seconds=1.0, status="ok")
-        text = sink.getvalue()
-        assert not (set(CONTROLS) - set("\x1b\r\n")) & set(text)
-        assert "\x1b[31m" not in text
-        assert "\x1b]" not in text
+    sink = io.StringIO()
+    shown = Console(file=sink, force_terminal=True, width=200, color_system=None)
+    monkeypatch.setattr(progress, "_console", lambda stderr=True: shown)
+    with progress.RichProgress() as bars:
+        bars.start(name, 2)
+        bars.advance(1, dataset=name, classifier="c", loss=1.0, seconds=1.0, status="ok")
+    text = sink.getvalue()
+    assert not (set(CONTROLS) - set("\x1b\r\n")) & set(text)
+    assert "\x1b[31m" not in text
+    assert "\x1b]" not in text

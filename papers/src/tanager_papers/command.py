@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanager.cli.console import console, plain, plain_table, print_json
+from tanager.cli.console import console, plain, plain_table, print_json, watching
 from tanager.cli.options import Json, Processes, TableFolder
-from tanager.cli.tables import live_progress
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -69,9 +68,9 @@ def reproduce(
     for name in PAPERS if paper == "all" else [paper]:
         with ExitStack() as stack:
 
-            def follow(experiment: Experiment, stack: ExitStack = stack) -> Progress | None:
+            def follow(_: Experiment, stack: ExitStack = stack) -> Progress:
                 stack.close()
-                return stack.enter_context(live_progress(experiment))
+                return stack.enter_context(watching())
 
             findings = reproduce_paper(
                 name, data, runs / "quick" if quick else runs, quick=quick, rounds=rounds,

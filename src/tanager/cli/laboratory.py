@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from tanager.classifiers.info import tell_findings
+from tanager.cli.console import watching
 from tanager.cli.options import (
     AUDIT_REMEDY,
     ColumnOptions,
@@ -23,7 +24,6 @@ from tanager.cli.options import (
     read_bins,
 )
 from tanager.cli.output import check_output, refuse_input
-from tanager.cli.tables import live_progress
 from tanager.errors import ColumnWarning, ConfigurationError, DataError
 from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment, Results
 from tanager.evaluation.runs import RunFile
@@ -55,7 +55,7 @@ class LaboratoryOptions(ColumnOptions, TableOptions):
         stratified: Stratify the folds by class.
         seed: Seed for folds and random states.
         run: Run file: an interrupted run resumes from it.
-        output (-o): Cells as .parquet or .csv, or means as .tex (LaTeX).
+        output (-o): Cells as .parquet or .csv.
     Learning:
         bins: How to discretize numbers: auto, mdl, fine, or a number of equal-frequency bins.
     """
@@ -94,7 +94,7 @@ class LaboratoryOptions(ColumnOptions, TableOptions):
 
     def measure(self, experiment: Experiment, run: Path | None, *, retry: bool = False) -> Results:
         """Run an experiment, and write its cells to ``--output``."""
-        with live_progress(experiment) as progress:
+        with watching() as progress:
             results = experiment.run(run, n_jobs=self.jobs, progress=progress, retry_failed=retry)
         if self.output is not None:
             results.write(self.output)

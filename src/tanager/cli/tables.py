@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tanager.cli.console import console, plain, plain_table, print_json
-from tanager.evaluation import Experiment, Results
+from tanager.evaluation import Results
 from tanager.evaluation.metrics import DEFAULT_METRICS
 from tanager.evaluation.summary import Summary, leading_metric, say_pooled, summarize, verdict
-from tanager.progress import Progress, RichProgress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -173,50 +168,3 @@ def _print_pairs_of_one_table(out: Console, results: Results, summary: Summary) 
 def _p_value(p: float) -> str:
     text = "<0.001" if p < 0.001 else f"{p:.3f}"
     return f"[bold]{text}[/]" if p <= 0.05 else text
-
-
-class LiveTable(RichProgress):
-    """Cells done, mean loss and time by classifier above a bar, redrawn as cells finish."""
-
-    def __init__(self, classifiers: tuple[str, ...], metric: str) -> None:
-        super().__init__(console=console(stderr=True))
-        self._metric = metric
-        self._cells: dict[str, list[dict[str, Any]]] = {name: [] for name in classifiers}
-        bars = self._bars
-        bars.get_renderables = lambda: (self._table(), bars.make_tasks_table(bars.tasks))
-
-    def advance(self, n: float = 1, **info: object) -> None:
-        """Count a cell and redraw."""
-        self._cells.setdefault(str(info["classifier"]), []).append(dict(info))
-        super().advance(n, on=info["dataset"])
-
-    def _table(self) -> Any:
-        table = plain_table("classifier", "cells", f"mean {self._metric}", "fit s", "failed")
-        for name, cells in self._cells.items():
-            # Mean over datasets of means over cells, so that datasets with more
-            # finished cells don't get more weight.
-            losses: dict[str, list[float]] = defaultdict(list)
-            for cell in cells:
-                if cell["loss"] is not None:
-                    losses[cell["dataset"]].append(cell["loss"])
-            means = [sum(values) / len(values) for values in losses.values()]
-            failed = sum(cell["status"] != "ok" for cell in cells)
-            table.add_row(
-                plain(name),
-                str(len(cells)),
-                f"{sum(means) / len(means):.4f}" if means else "",
-                f"{sum(cell['seconds'] for cell in cells):.1f}",
-                str(failed) if failed else "",
-            )
-        return table
-
-
-@contextmanager
-def live_progress(experiment: Experiment) -> Iterator[Progress | None]:
-    """Show a live table in an interactive terminal, and nothing otherwise."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    names = tuple(contender.name for contender in experiment.contenders)
-    with LiveTable(names, experiment.metrics[0]) as table:
-        yield table

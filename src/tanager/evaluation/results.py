@@ -18,7 +18,7 @@ from tanager.escaping import inert
 from tanager.evaluation.metrics import COSTS, METRICS, Reliability
 from tanager.evaluation.runs import RunFile, check_cell, check_description, check_metrics
 
-ENDINGS = (".parquet", ".csv", ".tex")  # of result files
+ENDINGS = (".parquet", ".csv")  # of result files
 
 
 class Scores(NamedTuple):
@@ -151,31 +151,14 @@ class Results:
         """Return `table` as a pandas DataFrame."""
         return self.table().to_pandas()
 
-    def to_latex(self, metric: str | None = None) -> str:
-        """Return one metric as a LaTeX table: datasets by classifiers, with their mean ranks.
-
-        Needs the package booktabs. The best of each row is bold; ± is the standard deviation
-        over cells.
-
-        Parameters
-        ----------
-        metric : str, optional
-            By default log-loss if it was measured, else the first.
-        """
-        from tanager.evaluation.summary import write_latex
-
-        return write_latex(self, metric)
-
     def write(self, path: str | Path) -> None:
-        """Write the tidy table as Parquet or CSV, or `to_latex`, by the file's extension."""
+        """Write the tidy table as Parquet or CSV, by the file's extension."""
         target = Path(path)
         if target.suffix not in ENDINGS:
-            allowed = f"{', '.join(ENDINGS[:-1])} and {ENDINGS[-1]}"
+            allowed = " and ".join(ENDINGS)
             raise ConfigurationError(f"{target.name}: allowed extensions are {allowed}.")
         with replacing(target) as part:
-            if target.suffix == ".tex":
-                part.write_text(self.to_latex(), encoding="utf-8")
-            elif target.suffix == ".csv":
+            if target.suffix == ".csv":
                 csv.write_csv(inert(self.table()), part)
             else:
                 parquet.write_table(self.table(), part)

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tanager.errors import DataError
 from tanager.escaping import abridged
 from tanager.evaluation.results import Results, Scores
 from tanager.evaluation.statistics import (
@@ -24,13 +23,6 @@ from tanager.evaluation.statistics import (
     wilcoxon,
     win_draw_loss,
 )
-
-_SPECIAL = {
-    **{char: f"\\{char}" for char in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "\\": r"\textbackslash{}",
-}
 
 
 class Pair(NamedTuple):
@@ -231,42 +223,6 @@ def _of_one_table(results: Results, metric: str) -> Intervals:
         f"{results.title(metric)} on {dataset}, {better}",
         meaning,
     )
-
-
-def write_latex(results: Results, metric: str | None = None) -> str:
-    """Return datasets by classifiers, the best of each row bold, and the mean ranks."""
-    metric = metric or leading_metric(results)
-    summary = summarize(results, metric)
-    scores = summary.scores
-    if not scores.datasets:
-        raise DataError(f"no dataset has {metric!r} for every classifier: there's no table.")
-    lines = [
-        rf"\begin{{tabular}}{{l{'r' * len(scores.classifiers)}}}",
-        r"\toprule",
-        _row([results.title(metric), *scores.classifiers]),
-        r"\midrule",
-    ]
-    for at, dataset in enumerate(scores.datasets):
-        best = scores.best(at)
-        cells = []
-        for j, value in enumerate(scores.values[at]):
-            text = f"{value:.4f}"
-            text = rf"\mathbf{{{text}}}" if value == best else text
-            spread = summary.spread(at, j).replace("±", r"\pm")
-            cells.append(f"${text}{spread}$")
-        lines.append(f"{_escaped(dataset)} & {' & '.join(cells)} \\\\")
-    if len(scores.classifiers) > 1:
-        ranks = [f"{summary.ranks[name]:.2f}" for name in scores.classifiers]
-        lines += [r"\midrule", _row(["average rank", *ranks])]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", ""])
-
-
-def _row(cells: list[str]) -> str:
-    return f"{' & '.join(map(_escaped, cells))} \\\\"
-
-
-def _escaped(text: str) -> str:
-    return "".join(_SPECIAL.get(char, char) for char in text)
 
 
 def leading_metric(results: Results) -> str:

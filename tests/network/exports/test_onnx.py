@@ -5,15 +5,12 @@ import pyarrow as pa
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.classifiers.onnx import register
 from tanager.errors import ColumnWarning, ConfigurationError, MemoryBoundError
 from tanager.structure import KDB, Fixed
 from tests.network.exports.cases import (
     COMBINATIONS,
-    NASTY,
     all_cases,
     check,
-    nasty_case,
     typed_case,
 )
 
@@ -167,47 +164,3 @@ def test_what_onnx_cannot_hold_is_refused():
     clf = BayesNetClassifier(KDB(k=3, adjusted=False), "laplace", categorical_features="all")
     with pytest.raises(MemoryBoundError, match="unknowns=False"):
         clf.fit(x, rng.integers(0, 2, 400)).network_.to_onnx()
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("labels", [["no", "yes"], [3, 7], [False, True]])
-def test_a_pipeline_converts(labels):
-    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
-    register()
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 2, 300)
-    x = rng.normal(size=(300, 5)) + y[:, None]
-    pipeline = make_pipeline(StandardScaler(), BayesNetClassifier("tan", "hdp"))
-    pipeline.fit(x, np.array(labels)[y])
-    x[::3, 1] = np.nan
-    x[::4, 2] = np.nan
-    kind = skl2onnx.common.data_types.DoubleTensorType([None, 5])
-    model = skl2onnx.convert_sklearn(
-        pipeline, initial_types=[("X", kind)], options={"zipmap": False}, target_opset=20
-    )
-    session = ort.InferenceSession(model.SerializeToString())
-    label, chances = session.run(None, {"X": x})
-    assert np.allclose(chances, pipeline.predict_proba(x), rtol=0, atol=1e-9)
-    assert label.tolist() == pipeline.predict(x).tolist()
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_classifier_of_texts_converts():
-    skl2onnx = pytest.importorskip("skl2onnx", reason="skl2onnx is not installed")
-    register()
-    case = nasty_case()
-    table = np.array(case.rows.to_pandas().fillna("").to_numpy(), dtype=object)
-    y = [NASTY[i % 3] for i in range(len(table))]
-    clf = BayesNetClassifier("tan", "hdp").fit(np.where(table == "", None, table), y)
-    kind = skl2onnx.common.data_types.StringTensorType([None, table.shape[1]])
-    model = skl2onnx.convert_sklearn(
-        clf, initial_types=[("X", kind)], options={"zipmap": False}, target_opset=20
-    )
-    session = ort.InferenceSession(model.SerializeToString())
-    label, chances = session.run(None, {"X": table})
-    wanted = clf.predict_proba(np.where(table == "", None, table))
-    assert np.allclose(chances, wanted, rtol=0, atol=1e-9)
-    assert label.tolist() == clf.classes_[wanted.argmax(axis=1)].tolist()
