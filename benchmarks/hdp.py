@@ -29,11 +29,14 @@ from tanager.engines import FitContext
 from tanager.parameters.hdp import HDP
 from tanager.parameters.tables import FamilyTable
 from tanager.structure import Structure
+from tanager_papers.hdp_sampler import GibbsHDP
+from tanager_papers.pitman_yor import PitmanYor
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "measurements" / "hdp.md"
 N_FEATURES = 14
 SWEEPS = 5000
+LEARNERS: dict[str, Any] = {"fixed-point": PitmanYor, "gibbs": GibbsHDP}
 DISCOUNTS: tuple[tuple[str, float | str], ...] = (
     *(("fixed-point", discount) for discount in (0.0, 0.3, 0.5, "counted")),
     *(("gibbs", discount) for discount in (0.0, 0.3, 0.5)),
@@ -86,7 +89,7 @@ def measure_trees(adult: Adult) -> list[tuple[str, ...]]:
         tree_time, tree = best_time(lambda c=child, p=parents: adult.tree(c, p), 3)
         authors = next(a for a in entry["authors"] if a["iterations"] == SWEEPS)
         line = [entry["name"], f"{authors['log_loss']:.4f}", f"{authors['cpu_s']:.2f}"]
-        for learner, repeats in ((HDP(), 7), (HDP("gibbs"), 2)):
+        for learner, repeats in ((HDP(), 7), (GibbsHDP(), 2)):
             learner.family(tree)
             cpu, table = best_time(lambda le=learner, tr=tree: le.family(tr), repeats)
             loss = adult.loss(table, child, parents)
@@ -110,7 +113,7 @@ def measure_discounts(adult: Adult) -> list[tuple[str, ...]]:
         tree = adult.tree(child, parents)
         cells = [name, f"{adult.arities[child]}"]
         for inference, discount in DISCOUNTS:
-            learner = HDP(inference, discount=discount)
+            learner = LEARNERS[inference](discount=discount)
             cpu, table = best_time(lambda le=learner, tr=tree: le.family(tr), 1)
             cells.append(f"{adult.loss(table, child, parents):.4f} ({1000 * cpu:.0f} ms)")
         lines.append(tuple(cells))

@@ -128,7 +128,7 @@ def _inference_study() -> Study:
     uses, duels = {}, []
     for name, structure in (("TAN", "tan"), ("kDB-2", "kdb(k=2)")):
         uses[f"{name}, fixed point"] = f"{structure}/hdp"
-        uses[f"{name}, sampler"] = f"{structure}/hdp(inference='gibbs', max_sweeps=500)"
+        uses[f"{name}, sampler"] = f"{structure}/hdp-gibbs(max_sweeps=500)"
         uses[f"{name}, m-estimate"] = f"{structure}/m-estimate"
         fixed, sampler, frequency = list(uses)[-3:]
         duels += [(fixed, sampler), (fixed, frequency), (sampler, frequency)]

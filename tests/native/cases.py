@@ -12,9 +12,10 @@ import pytest
 
 from tanager import BayesNetClassifier, native
 from tanager.parameters import HDP, Discriminative, MEstimate, TreeTable, lookups
-from tanager.parameters.hdp.fixed_point import stirling_ratios, tie
+from tanager.parameters.hdp import tie
 from tanager.structure import KDB
 from tanager.training.model import Model, Slots
+from tanager_papers.hdp_sampler import stirling_ratios
 from tests.native.stub import arguments
 from tests.parameters.hdp.trees import random_tree
 

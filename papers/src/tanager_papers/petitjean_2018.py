@@ -224,7 +224,7 @@ def _discount(bench: Workbench, datasets: list[Dataset]) -> Block:
     names = ("TAN", "kDB-2", "kDB-5")
     uses = {f"{name}-HDP": f"{STRUCTURES[name]}/hdp" for name in names}
     for name in names:
-        uses[f"{name}-PY"] = f"{STRUCTURES[name]}/hdp(discount='counted')"
+        uses[f"{name}-PY"] = f"{STRUCTURES[name]}/pitman-yor"
     results = bench.run(
         "petitjean-2018-discount", datasets, bench.available(uses), protocol=CrossValidation(1, 2)
     ).results

@@ -25,7 +25,7 @@ __all__ = ["PAPERS_PRIOR", "SAMPLER", "sampler_tables", "worked_example"]
 PRIOR = "shape=2.0, rate=1.0, class_rate=1.0"
 PAPERS_PRIOR = f"hdp({PRIOR})"
 # The prior and the root of the authors' program.
-SAMPLER = f"hdp(inference='gibbs', {PRIOR}, root_concentration=2.0)"
+SAMPLER = f"hdp-gibbs({PRIOR}, root_concentration=2.0)"
 
 # Table 2: counts of X1 in the rows of each class, and the estimates of P(X1 | Y) by maximum
 # likelihood, m-estimate and HDP.

@@ -96,7 +96,7 @@ def _run(
                     f"max_sweeps={sweeps}, burn_in={sweeps // 10}, tolerance=1e-12, n_chains=1, "
                     "concentration_interval=5, thinning=5"
                 )
-                learner = SAMPLER.replace("'gibbs',", f"'gibbs', {options}, {pace},")
+                learner = SAMPLER.replace("(", f"({options}, {pace}, ")
                 label = _run_name(name, line, sweeps)
                 uses[label] = f"{structure}/{learner}"
                 # The fewest sweeps tell whether the sampler has changed; the most take minutes.

@@ -64,7 +64,7 @@ def draw_spread(state, mass, n):
 
 
 class Ratios(NamedTuple):
-    """Stirling ratios, as `tanager.parameters.hdp.sampler` tabulates them."""
+    """Stirling ratios, as `tanager_papers.hdp_sampler` tabulates them."""
 
     rows: np.ndarray
     log_count: np.ndarray

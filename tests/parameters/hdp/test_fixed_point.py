@@ -132,7 +132,6 @@ def test_too_few_sweeps_warn():
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("inference", "magic"),
         ("tying", "none"),
         ("shape", -1.0),
         ("rate", -1.0),
@@ -140,7 +139,6 @@ def test_too_few_sweeps_warn():
         ("root_concentration", 0.0),
         ("tolerance", 0.0),
         ("max_sweeps", 0),
-        ("start", "nowhere"),
     ],
 )
 def test_bad_parameters_are_named(name, value):

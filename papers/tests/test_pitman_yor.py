@@ -5,20 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.special import digamma
+from tests.oracles.hdp_exact import stirling
+from tests.parameters.hdp.trees import dense_log_prob, random_counts, random_tree
 
 from tanager import native
 from tanager.counts import tree_from_dense
 from tanager.errors import ConfigurationError
-from tanager.parameters.hdp import HDP
-from tanager.parameters.hdp.fixed_point import (
-    Prior,
-    count_discounts,
-    solve_discounted,
-    stirling_ratios,
-    tie,
-)
-from tests.oracles.hdp_exact import stirling
-from tests.parameters.hdp.trees import dense_log_prob, random_counts, random_tree
+from tanager.parameters.hdp import Prior, tie
+from tanager_papers.hdp_sampler import GibbsHDP, stirling_ratios
+from tanager_papers.pitman_yor import PitmanYor, count_discounts, solve_discounted
 
 
 def exact_mean(n, phi, alpha, discount, rest):
@@ -104,7 +99,7 @@ def test_the_estimate_solves_its_equations(tying):
 def test_a_vanishing_discount_is_the_plain_fixed_point():
     tree = random_tree(4, (2, 3, 4, 5), rows=300)
     plain, small = (
-        dense_log_prob(HDP(discount=d, tolerance=1e-9, max_sweeps=5000).family(tree), tree)
+        dense_log_prob(PitmanYor(discount=d, tolerance=1e-9, max_sweeps=5000).family(tree), tree)
         for d in (0.0, 1e-9)
     )
     # Counts above the leaves are fractional: digammas there, a line between whole counts here.
@@ -114,8 +109,8 @@ def test_a_vanishing_discount_is_the_plain_fixed_point():
 @pytest.mark.parametrize("discount", [0.3, 0.6])
 def test_it_agrees_with_the_sampler(discount):
     tree = tree_from_dense(random_counts(7, (2, 6, 12), rows=900))
-    found = dense_log_prob(HDP(discount=discount).family(tree), tree)
-    sampler = HDP("gibbs", discount=discount, tolerance=1e-3, max_sweeps=4000)
+    found = dense_log_prob(PitmanYor(discount=discount).family(tree), tree)
+    sampler = GibbsHDP(discount=discount, tolerance=1e-3, max_sweeps=4000)
     drawn = dense_log_prob(sampler.family(tree), tree)
     weight = random_counts(7, (2, 6, 12), rows=900)
     losses = [-(weight * each).sum() / weight.sum() for each in (found, drawn)]
@@ -127,7 +122,7 @@ def test_it_agrees_with_the_sampler(discount):
 @pytest.mark.parametrize("seed", range(6))
 def test_every_context_sums_to_one(discount, seed):
     tree = random_tree(seed, (3, 2, 3, 4), rows=1 + 40 * seed, fraction=seed % 2 == 1)
-    log_prob = dense_log_prob(HDP(discount=discount).family(tree), tree)
+    log_prob = dense_log_prob(PitmanYor(discount=discount).family(tree), tree)
     assert np.isfinite(log_prob).all()
     np.testing.assert_allclose(np.exp(log_prob).sum(-1), 1.0, rtol=1e-9)
 
@@ -142,9 +137,10 @@ def test_discounts_are_counted_from_cells_seen_once_and_twice():
 
 
 @pytest.mark.parametrize(
-    ("inference", "discount"),
-    [("fixed-point", "sampled"), ("gibbs", "counted"), ("fixed-point", 1.0), ("gibbs", -0.1)],
-)
-def test_wrong_discounts_are_named(inference, discount):
+    ("kind", "discount"),
+    [(PitmanYor, "sampled"), (GibbsHDP, "counted"), (PitmanYor, 1.0), (GibbsHDP, -0.1),
+     (PitmanYor, None)],
+)  # fmt: skip
+def test_wrong_discounts_are_named(kind, discount):
     with pytest.raises(ConfigurationError, match="discount="):
-        HDP(inference, discount=discount).family(random_tree(1, (2, 3, 4)))
+        kind(discount=discount).family(random_tree(1, (2, 3, 4)))

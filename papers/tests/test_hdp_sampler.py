@@ -8,34 +8,36 @@ import numpy as np
 import pytest
 from scipy.special import gammaln
 from sklearn.exceptions import ConvergenceWarning
-
-from tanager.counts import tree_from_dense
-from tanager.engines import FitContext, LocalEngine
-from tanager.errors import ConfigurationError
-from tanager.parameters.hdp import HDP
-from tanager.parameters.hdp.fixed_point import Prior, spell_unseen, tie
-from tanager.parameters.hdp.sampler import (
-    Budget,
-    Pace,
-    Seating,
-    _Chain,
-    _Kernel,
-    _start,
-    sample,
-)
 from tests.oracles.hdp import group_by
 from tests.oracles.hdp_exact import posterior_means, posterior_sums
 from tests.oracles.kernels.gibbs import log_gamma_variate, normal, uniform
 from tests.parameters.hdp.trees import dense_counts, dense_log_prob, random_tree
 
+from tanager.counts import tree_from_dense
+from tanager.engines import FitContext, LocalEngine
+from tanager.errors import ConfigurationError
+from tanager.parameters.hdp import HDP, Prior, tie
+from tanager_papers.hdp_sampler import (
+    Budget,
+    GibbsHDP,
+    Pace,
+    Process,
+    Seating,
+    _Chain,
+    _Kernel,
+    _start,
+    sample,
+    spell_unseen,
+)
+
 EVERY_SWEEP = Pace(1)
 
 
-def batch_means(tree, prior, tying, n_batches=60, length=1000, seed=0, pace=EVERY_SWEEP):
+def batch_means(tree, process, tying, n_batches=60, length=1000, seed=0, pace=EVERY_SWEEP):
     """Return the mean of every cell's probability and its standard error, by batches."""
     flat = tie(tree, tying)
-    generator, run = np.random.default_rng(seed), _Kernel(tree, flat, prior)
-    chain = _start(tree, flat, prior, Budget(1.0, 1, 1, 1), generator)[0]
+    generator, run = np.random.default_rng(seed), _Kernel(tree, flat, process)
+    chain = _start(tree, flat, process, Budget(1.0, 1, 1, 1), generator)[0]
     batches = []
     for _ in range(n_batches):
         total, escape = np.zeros(flat.cell_count.shape[0]), np.zeros(1)
@@ -69,7 +71,7 @@ def test_means_equal_exact_enumeration_with_a_discount():
 
 
 def check_against_enumeration(counts, tying, discount):
-    prior = Prior(2.0, 1.0, 1.5, discount=discount)
+    prior = Prior(2.0, 1.0, 1.5)
     leaves = {
         tuple(map(int, u)): [int(n) for n in counts[tuple(u)]]
         for u in np.argwhere(counts.sum(-1) > 0)
@@ -87,7 +89,7 @@ def check_against_enumeration(counts, tying, discount):
         discount,
     )
     tree = tree_from_dense(counts)
-    flat, mean, error = batch_means(tree, prior, tying)
+    flat, mean, error = batch_means(tree, Process(prior, discount), tying)
     values = np.concatenate([level.cell_value for level in tree.levels])
     for node, context in enumerate(contexts_of(tree)):
         for c in range(flat.node_start[node], flat.node_start[node + 1]):
@@ -111,8 +113,8 @@ def test_values_that_a_context_never_saw_are_averaged_too(start):
     counts = np.array([[4.0, 0.0, 0.0], [0.0, 6.0, 0.0]])
     prior = Prior(2.0, 1.0, 2.0)
     exact = exact_means(counts, prior)[1]
-    learner = HDP(
-        "gibbs", shape=2.0, rate=1.0, class_rate=None, root_concentration=2.0,
+    learner = GibbsHDP(
+        shape=2.0, rate=1.0, class_rate=None, root_concentration=2.0,
         tolerance=1e-9, max_sweeps=200_000, thinning=1, start=start,
     )  # fmt: skip
     with pytest.warns(ConvergenceWarning):
@@ -143,7 +145,7 @@ def test_the_pace_does_not_change_the_target(pace):
     prior = Prior(2.0, 1.0, 1.5)
     exact = exact_means(ONE_LEVEL, prior)[1]
     tree = tree_from_dense(ONE_LEVEL)
-    flat, mean, error = batch_means(tree, prior, "level", pace=pace)
+    flat, mean, error = batch_means(tree, Process(prior), "level", pace=pace)
     values = np.concatenate([level.cell_value for level in tree.levels])
     for node, context in enumerate(contexts_of(tree)):
         for c in range(flat.node_start[node], flat.node_start[node + 1]):
@@ -153,7 +155,7 @@ def test_the_pace_does_not_change_the_target(pace):
 def test_the_paper_s_improper_prior_is_allowed():
     tree = random_tree(1, (2, 3, 4), rows=200)
     for learner in (HDP(shape=0, rate=0, class_rate=0),
-                    HDP("gibbs", shape=0, rate=0, class_rate=0, tolerance=0.05)):  # fmt: skip
+                    GibbsHDP(shape=0, rate=0, class_rate=0, tolerance=0.05)):  # fmt: skip
         found = np.exp(dense_log_prob(learner.family(tree), tree))
         assert np.isfinite(found).all()
         np.testing.assert_allclose(found.sum(-1), 1.0, rtol=1e-6)
@@ -181,7 +183,7 @@ def test_concentrations_equal_numeric_integration(times):
     expected = (grid * density).sum() / density.sum()
     random = np.random.default_rng(1).integers(0, 2**64, 4, np.uint64)
     chain, draws = _Chain(np.array([3.0]), state, random, np.zeros(1, np.int64)), []
-    run = _Kernel(tree, flat, Prior(shape=2.0, rate=0.5, root_concentration=1.0))
+    run = _Kernel(tree, flat, Process(Prior(shape=2.0, rate=0.5, root_concentration=1.0)))
     for _ in range(40_000):
         run(chain, 1, Pace(thinning=2), np.zeros(2 * len(counts)), np.zeros(1))
         draws.append(chain.alpha[0])
@@ -204,7 +206,7 @@ def test_random_numbers_have_their_moments():
 
 def test_one_stream_per_family_whatever_the_threads():
     trees = [random_tree(seed, (2, 3, 4), rows=200) for seed in (1, 1, 2, 3)]
-    learner = HDP("gibbs", tolerance=0.05)
+    learner = GibbsHDP(tolerance=0.05)
     tables = [
         learner.from_counts(np.ones(2), trees, FitContext(engine=LocalEngine(n_jobs))).families
         for n_jobs in (1, 3)
@@ -218,7 +220,7 @@ def test_one_stream_per_family_whatever_the_threads():
 def test_every_context_sums_to_one(tying):
     for seed in range(5):
         tree = random_tree(seed, (3, 2, 3, 4), rows=40)
-        learner = HDP("gibbs", tying, tolerance=0.05)
+        learner = GibbsHDP(tying, tolerance=0.05)
         found = dense_log_prob(learner.family(tree), tree)
         np.testing.assert_allclose(np.exp(found).sum(-1), 1.0, rtol=1e-6)
 
@@ -226,33 +228,41 @@ def test_every_context_sums_to_one(tying):
 def test_convergence_is_watched():
     trees = [random_tree(1, (2, 3, 4), rows=200)]
     context = FitContext()
-    HDP("gibbs", tolerance=0.02).from_counts(np.ones(2), trees, context)
+    GibbsHDP(tolerance=0.02).from_counts(np.ones(2), trees, context)
     family = context.info["parameters"]["families"][0]
     assert context.info["parameters"]["converged"]
     assert family["trace"][-1] < 0.02
     assert family["concentration_trace"].shape == (len(family["trace"]), 2)
     with pytest.warns(ConvergenceWarning, match="max_sweeps=100"):
-        HDP("gibbs", tolerance=1e-6, max_sweeps=100).from_counts(np.ones(2), trees, FitContext())
+        GibbsHDP(tolerance=1e-6, max_sweeps=100).from_counts(np.ones(2), trees, FitContext())
 
 
 def test_nothing_counted_gives_the_uniform():
     tree = tree_from_dense(np.zeros((2, 3, 4)))
-    found = dense_log_prob(HDP("gibbs").family(tree), tree)
+    found = dense_log_prob(GibbsHDP().family(tree), tree)
     np.testing.assert_allclose(np.exp(found), 0.25)
 
 
 def test_fractional_weights_are_refused():
     tree = random_tree(1, (2, 3), fraction=True)
-    with pytest.raises(ConfigurationError, match="fixed-point"):
-        HDP("gibbs").family(tree)
+    with pytest.raises(ConfigurationError, match="fixed point"):
+        GibbsHDP().family(tree)
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("burn_in", -1), ("thinning", 0), ("n_chains", 0), ("discount", 1.0)]
+    ("name", "value"),
+    [
+        ("burn_in", -1),
+        ("burn_in", 1.5),
+        ("thinning", 0),
+        ("n_chains", 0),
+        ("discount", 1.0),
+        ("start", "nowhere"),
+    ],
 )
 def test_bad_parameters_are_named(name, value):
     with pytest.raises(ConfigurationError, match=name):
-        HDP("gibbs", **{name: value}).family(random_tree(1, (2, 3, 4)))
+        GibbsHDP(**{name: value}).family(random_tree(1, (2, 3, 4)))
 
 
 @pytest.mark.shared
@@ -271,7 +281,7 @@ def test_node_estimates_equal_the_authors_program(shared):
             estimate = sample(
                 tree,
                 flat,
-                Prior(2.0, 1.0, 2.0, root_share=0.0),
+                Process(Prior(2.0, 1.0, 2.0), root_share=0.0),
                 budget,
                 np.random.default_rng(checked),
             )

@@ -7,10 +7,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.special import digamma, gamma
-
-from tanager.parameters.hdp.fixed_point import DENSE, MAX_TABLES, stirling_ratios
 from tests.oracles.hdp_exact import stirling
 from tests.oracles.kernels import gibbs
+
+from tanager_papers.hdp_sampler import DENSE, MAX_TABLES, stirling_ratios
 
 
 def row(ratios, n):

@@ -1,5 +1,0 @@
-"""Parameters estimated with hierarchical Dirichlet processes."""
-
-from tanager.parameters.hdp.learner import HDP
-
-__all__ = ["HDP"]
