@@ -105,7 +105,6 @@ PUBLIC = {
     "SelectiveKDB Structure StructureLearner TAN edge_confidence",
     "losses": "ConditionalLogLikelihood HybridMargin Margin NegativeLogLikelihood",
     "training": "Training",
-    "skops": "trusted_types",
 }
 # What the names above return, or take from those who write learners and losses of their own.
 WITH_THEM = {

@@ -53,7 +53,6 @@ NOT_RUN = {
     "import torch": "needs PyTorch",
     "from fastapi import": "run by test_serving.py, where FastAPI is installed",
     "import mlflow": "needs a tracking server",
-    "import skops.io": "run by test_integrations.py, where skops is installed",
     "--target class --structure skdb --parameters hdp -o splice": "wants 50,000,000 rows",
 }
 

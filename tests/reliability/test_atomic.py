@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tanager.atomic import remove_abandoned, replacing, replacing_folder, write_text
+from tanager.atomic import ABANDONED, replacing, replacing_folder, write_text
 from tanager.errors import ConfigurationError
 
 
@@ -96,14 +96,20 @@ def test_a_device_is_refused(name):
     assert Path(name).stat().st_ino == before.st_ino
 
 
-def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path):
+def age(path):
+    long_ago = path.stat().st_mtime - ABANDONED - 60
+    os.utime(path, (long_ago, long_ago))
+
+
+def test_what_a_killed_writer_left_is_removed_a_day_later(tmp_path):
     code = (
         "import os, signal\nfrom tanager.atomic import replacing\n"
         f"with replacing({str(tmp_path / 'a')!r}) as part:\n"
         "    part.write_text('half')\n    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=False)
-    assert len(list(tmp_path.iterdir())) == 1
+    (left,) = tmp_path.iterdir()
+    age(left)
     with replacing(tmp_path / "a") as part:  # a live writer's file is left alone
         part.write_text("whole")
         write_text(tmp_path / "a", "other")
@@ -146,17 +152,13 @@ def test_an_interruption_while_writing_leaves_the_old_file(tmp_path, error):
     assert path.read_text() == "old"
 
 
-def test_abandoned_files_of_a_folder_are_removed_and_no_others(tmp_path):
-    write_text(tmp_path / "b", "x")
-    for name in (".a.0123abcd.part", ".c d.89abcdef.part"):
+def test_only_abandoned_files_of_the_same_name_are_removed(tmp_path):
+    kept = [".b.0123abcd.part", "a.0123abcd.part", ".a.part"]
+    for name in (".a.0123abcd.part", *kept):
         (tmp_path / name).write_text("half")
-    kept = [".a.0123abcg.part", "a.0123abcd.part", ".a.part", "b"]
-    for name in kept[:3]:
-        (tmp_path / name).write_text("of somebody else")
-    with replacing(tmp_path / "live") as part:
-        remove_abandoned(tmp_path)
-        assert part.exists()
-        assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*kept, part.name])
+        age(tmp_path / name)
+    write_text(tmp_path / "a", "x")
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*kept, "a"])
 
 
 def test_an_error_names_the_file_that_was_asked_for(tmp_path, monkeypatch):
@@ -193,32 +195,6 @@ def test_a_folder_that_is_not_there_is_told_with_the_name_that_was_asked_for(tmp
     assert str(told.value) == f"[Errno 2] No such file or directory: {str(place)!r}"
 
 
-def test_a_writer_whose_file_is_taken_for_an_abandoned_one_makes_it_again(tmp_path, monkeypatch):
-    """Between making a temporary file and locking it, another writer may remove it."""
-    path = tmp_path / "secret"
-    path.write_text("old")
-    path.chmod(0o600)
-    opened = []
-
-    def open_and_lose(name, flags, *mode, real=os.open):
-        handle = real(name, flags, *mode)
-        if flags & os.O_EXCL:
-            opened.append(name)
-            if len(opened) == 1:
-                remove_abandoned(tmp_path)
-        return handle
-
-    monkeypatch.setattr(os, "open", open_and_lose)
-    with replacing(path) as part:
-        assert part.exists()
-        assert stat.S_IMODE(part.stat().st_mode) == 0o600
-        remove_abandoned(tmp_path)  # the lock holds
-        part.write_text("new")
-    assert len(opened) == 2
-    assert path.read_text() == "new"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_two_writers_of_one_file_leave_one_whole_file(tmp_path):
     code = """
 import sys
@@ -245,14 +221,14 @@ def test_a_file_may_have_as_long_a_name_as_the_disk_allows(tmp_path, name):
     assert [path.name for path in tmp_path.iterdir()] == [name]
 
 
-def test_a_folder_that_a_killed_writer_left_is_removed_by_the_next(tmp_path):
+def test_a_folder_that_a_killed_writer_left_is_removed_a_day_later(tmp_path):
     left, other = tmp_path / ".out.0123abcd.part", tmp_path / ".others.0123abcd.part"
     for folder in (left, other):
         (folder / "deep").mkdir(parents=True)
         (folder / "deep" / "0.parquet").write_bytes(b"half")
+        age(folder)
     with replacing_folder(tmp_path / "out") as part:
         assert not left.exists()
-        remove_abandoned(tmp_path, "out")  # the lock holds
         (part / "0.parquet").write_bytes(b"whole")
     assert sorted(path.name for path in tmp_path.iterdir()) == [other.name, "out"]
     with pytest.raises(KeyboardInterrupt), replacing_folder(tmp_path / "more"):

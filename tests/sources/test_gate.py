@@ -162,9 +162,9 @@ def test_lone_surrogates_are_refused_by_column(X):
 def test_what_is_no_letter_at_all_is_refused():
     codes = np.full(N, 65, np.uint32)
     codes[7] = 0x110000
-    with pytest.raises(DataError, match="isn't valid Unicode: in row 7"):
+    with pytest.raises(DataError, match="isn't valid Unicode"):
         fit({"x": codes.view("<U1")})
-    with pytest.raises(DataError, match="the target has a text that isn't valid Unicode: in row 7"):
+    with pytest.raises(DataError, match="the target has a text that isn't valid Unicode"):
         fit(NUMBERS[:, None], codes.view("<U1"))
 
 
@@ -262,22 +262,15 @@ def test_decimal_categories_past_2_53():
     assert fit({"a": [number / 1000 for number in IDS]}).n_features_in_ == 1  # as numbers
 
 
-def test_numbers_past_64_bits():
-    clf = fit(NUMBERS[:, None], [2**90 if i % 2 else 1 for i in range(N)])
-    assert clf.classes_.tolist() == [1, 2**90]
-    with pytest.raises(DataError, match="more digits than a float holds"):
-        fit(NUMBERS[:, None], [10**30 if i % 2 else 1 for i in range(N)])
-    with pytest.raises(DataError, match="more digits than a float holds"):
-        fit({"a": [2**70 + i % 20 for i in range(N)]}, categorical_features=["a"])
-    assert fit({"a": [2**70 + i % 20 for i in range(N)]}).n_features_in_ == 1
+def test_numbers_past_64_bits_are_floats_if_those_differ():
     assert admit_column([10**80, 1], "it").to_pylist() == [1e80, 1.0]
-    with pytest.raises(DataError, match="it contains infinity or a value too large"):
-        admit_column([10**400, 1], "it")
+    assert fit(NUMBERS[:, None], [2**90, 1] * (N // 2)).classes_.tolist() == [1.0, 2.0**90]
+    for wide in ([2**90, 2**90 + 1], [2**60 + 1, 2**60, 0.5], [10**400, 1]):
+        with pytest.raises(DataError, match="it has whole numbers that floats can't hold"):
+            admit_column(wide, "it")
 
 
 def test_extended_floats():
-    labels = np.array([2**60 + i % 3 for i in range(N)]).astype(np.longdouble)
-    assert fit(NUMBERS[:, None], labels).classes_.tolist() == [2**60 + i for i in range(3)]
     assert fit(NUMBERS[:, None], Y.astype(np.longdouble)).classes_.tolist() == [0.0, 1.0]
     wide = NUMBERS.astype(np.longdouble)
     expected = fit({"x0": NUMBERS}).network_.codebook.columns
@@ -336,20 +329,10 @@ def test_decimals_become_the_nearest_floats(scale, digits):
     assert decimals_to_floats(array[7:]).to_pylist() == [*map(float, numbers[7:]), None]
 
 
-@pytest.mark.parametrize("kind", ["Int128", "UInt128"])
-def test_polars_integers_of_128_bits(kind):
-    wide = getattr(pl, kind, None)
-    if wide is None:
-        pytest.skip(f"this polars has no {kind}")
-    frame = pl.DataFrame(
-        {"a": pl.Series(np.arange(N) % 7, dtype=wide), "y": pl.Series(Y, dtype=wide)}
-    )
-    clf = fit(frame, "y")
-    assert clf.classes_.tolist() == [0, 1]
-    assert clf.classes_.tolist() == fit(frame.select("a"), frame["y"]).classes_.tolist()
-    assert clf.network_.codebook.columns == fit({"a": np.arange(N) % 7}).network_.codebook.columns
-    with pytest.raises(DataError, match="more than 38 digits"):
-        fit(frame.with_columns(a=pl.lit(17 * 10**37).cast(wide)), "y")
+def test_polars_integers_of_128_bits_are_refused():
+    frame = pl.DataFrame({"a": pl.Series(np.arange(N) % 7, dtype=pl.Int128), "y": Y})
+    with pytest.raises(DataError, match="Cast the column to a type that Arrow has"):
+        fit(frame, "y")
 
 
 @pytest.mark.parametrize("weight", [None, "heavy", [1], 10**400])

@@ -165,27 +165,6 @@ def test_a_dataset_that_cannot_be_read_is_a_data_error(tmp_path):
         rows_of(source)
 
 
-class Stream:
-    """A frame of another library, known by its Arrow stream alone."""
-
-    def __init__(self, table):
-        self.table = table
-
-    def __arrow_c_stream__(self, requested_schema=None):
-        return self.table.__arrow_c_stream__(requested_schema)
-
-
-def test_enums_of_older_polars_are_ordered():
-    """Before 2.0 it exported them as plain dictionaries, with a note."""
-    coded = pa.DictionaryArray.from_arrays(pa.array([2, 0, None], pa.uint8()), ["S", "M", "L"])
-    note = {"_PL_ENUM_VALUES2": "1;S1;M1;L"}
-    fields = [pa.field("size", coded.type, metadata=note), pa.field("word", coded.type)]
-    source = open_source(Stream(pa.table([coded, coded], schema=pa.schema(fields))))
-    assert source.schema.field("size").type.ordered
-    assert not source.schema.field("word").type.ordered
-    assert pa.Table.from_batches(source.batches())["size"].to_pylist() == ["L", "S", None]
-
-
 def test_categories_of_mixed_types_are_values_or_refused_by_name():
     flags = pd.Categorical([True, False, None], categories=[-99, True, False])
     mixed = pd.Categorical([1, "x", None], categories=[1, "x"])

@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, explaining, listed
+from tanager.sources.formats import batched
 from tanager.sources.gate import pandas_to_arrow
 from tanager.sources.plain import plain_schema
 from tanager.sources.source import BATCH_ROWS, Batches, Source, StoredPart
@@ -42,16 +43,8 @@ def _parts(dataset: Any) -> Iterator[Any]:
         if not groups:
             yield fragment
             continue
-        chosen: list[int] = []
-        n_rows = 0
-        for group in groups:
-            chosen.append(group.id)
-            n_rows += group.num_rows
-            if n_rows >= BATCH_ROWS:
-                yield fragment.subset(row_group_ids=chosen)
-                chosen, n_rows = [], 0
-        if chosen:
-            yield fragment.subset(row_group_ids=chosen)
+        for places in batched([group.num_rows for group in groups]):
+            yield fragment.subset(row_group_ids=[groups[at].id for at in places])
 
 
 @dataclass(frozen=True, eq=False)

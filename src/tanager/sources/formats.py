@@ -18,7 +18,7 @@ from zipfile import ZipFile
 
 import pyarrow as pa
 
-from tanager.errors import DataError, one_line
+from tanager.errors import DataError, explaining, one_line
 from tanager.sources.plain import check_columns, plain_schema
 from tanager.sources.remote import RemoteFile, local_copy
 from tanager.sources.source import BATCH_ROWS, Batches, Source
@@ -26,12 +26,20 @@ from tanager.sources.source import BATCH_ROWS, Batches, Source
 _BUFFER_BYTES = 1 << 20  # per column while reading a Parquet file
 # Limits for decompressed data, all of which is held in memory: real text compresses to a
 # twentieth, a decompression bomb to a thousandth.
-MOST_BYTES = 1 << 28  # for a small file; for a large one, this many per byte:
-MOST_BYTES_OF_A_BYTE = 100
-MOST_CELLS = 10_000_000  # of a sheet in a small file; in a large one, this many per byte:
-MOST_CELLS_OF_A_BYTE = 100
+MOST_BYTES, MOST_CELLS = 1 << 28, 10_000_000  # of a small file; of a large one, per byte:
+MOST_OF_A_BYTE = 100
 ADDRESSABLE = 1 << 47  # bytes, by any current process
 ROW_COST = 100  # cells that each row counts as, so that empty rows can't bypass the limit
+_STRINGS = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
+_NETWORK = (OSError, TimeoutError, ConnectionError)
+_MAGIC = {  # the first bytes of a format, and a suffix that denotes it
+    b"PAR1": ".parquet",
+    b"ARROW1": ".arrow",
+    b"\xff\xff\xff\xff": ".arrow",
+    b"PK\x03\x04": ".xlsx",
+    b"\x1f\x8b": ".csv.gz",
+    b"{": ".jsonl",
+}
 
 
 class TableFile(ABC):
@@ -84,22 +92,15 @@ def reading(path: Path | RemoteFile) -> Iterator[None]:
         if isinstance(error, MemoryError) and not _is_absurd(error, path):
             raise  # also an ArrowException, but the file is fine
         text = one_line(error)
+        what = f"{path} cannot be read: {text}. "
+        hint = "The file may be truncated, damaged or of another format; write it again."
         if isinstance(error, UnicodeError) or "invalid UTF8" in text:
             known = isinstance(error, UnicodeDecodeError) or "invalid UTF8" in text
-            encoding = "utf-8" if known else "that encoding"
-            raise DataError(
-                f"{path} is not written in {encoding} ({text}). "
-                "Name its encoding, for example latin-1 or cp1252."
-            ) from error
-        if isinstance(path, RemoteFile) and type(error) in (OSError, TimeoutError, ConnectionError):
-            raise DataError(
-                f"{path} cannot be read: {text}. Check the connection and the store's credentials, "
-                "then try again."
-            ) from error
-        raise DataError(
-            f"{path} cannot be read: {text}. "
-            "The file may be truncated, damaged or of another format; write it again."
-        ) from error
+            what = f"{path} is not written in {'utf-8' if known else 'that encoding'} ({text}). "
+            hint = "Name its encoding, for example latin-1 or cp1252."
+        elif isinstance(path, RemoteFile) and type(error) in _NETWORK:
+            hint = "Check the connection and the store's credentials, then try again."
+        raise DataError(what + hint) from error
 
 
 class ParquetTable(TableFile):
@@ -109,33 +110,23 @@ class ParquetTable(TableFile):
         import pyarrow.parquet as pq
 
         self.path = path
-        with open_bytes(path) as bytes_of_file:
-            plain = pq.read_schema(bytes_of_file)
-        strings = (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())
-        self._dictionaries = [field.name for field in plain if field.type in strings]
-        with (
-            open_bytes(path) as bytes_of_file,
-            pq.ParquetFile(bytes_of_file, read_dictionary=self._dictionaries) as file,
-        ):
-            self.schema = plain_schema(file.schema_arrow)
-            self.n_rows = file.metadata.num_rows
-            groups = range(file.metadata.num_row_groups)
-            self._group_rows = [file.metadata.row_group(i).num_rows for i in groups]
+        with open_bytes(path) as bytes_of_file, pq.ParquetFile(bytes_of_file) as file:
+            stored, metadata = file.schema_arrow, file.metadata
+        self._dictionaries = [field.name for field in stored if field.type in _STRINGS]
+        for at, field in enumerate(stored):
+            if field.type in _STRINGS:
+                kind = pa.dictionary(pa.int32(), field.type)
+                stored = stored.set(at, pa.field(field.name, kind))
+        self.schema = plain_schema(stored)
+        self.n_rows = metadata.num_rows
+        groups = range(metadata.num_row_groups)
+        self._group_rows = [metadata.row_group(i).num_rows for i in groups]
         if sum(self._group_rows) != self.n_rows or min(self._group_rows, default=0) < 0:
             raise pa.ArrowInvalid("its groups of rows do not add up to its number of rows")
 
     def pieces(self) -> list[tuple[int, Any]]:
         """Return groups of row groups; small ones are combined."""
-        found: list[tuple[int, Any]] = []
-        chosen: list[int] = []
-        n_rows = 0
-        for i, rows in enumerate(self._group_rows):
-            chosen.append(i)
-            n_rows += rows
-            if n_rows >= BATCH_ROWS or i == len(self._group_rows) - 1:
-                found.append((n_rows, chosen))
-                chosen, n_rows = [], 0
-        return found
+        return [(sum(self._group_rows[i] for i in one), one) for one in batched(self._group_rows)]
 
     def read(self, piece: Any, schema: pa.Schema, batch_rows: int) -> Batches:
         """Iterate over the rows, page by page."""
@@ -201,6 +192,22 @@ class IpcTable(TableFile):
                 yield from reader
 
 
+def batched(sizes: Sequence[int]) -> list[list[int]]:
+    """Return the indices of consecutive groups of rows, joined until they fill a batch.
+
+    >>> batched([60_000, 10_000, 3])
+    [[0, 1], [2]]
+    """
+    found, n_rows = [list[int]()], 0
+    for at, size in enumerate(sizes):
+        if n_rows >= BATCH_ROWS:
+            found.append([])
+            n_rows = 0
+        found[-1].append(at)
+        n_rows += size
+    return [one for one in found if one]
+
+
 def read_whole(paths: Sequence[Path | RemoteFile], kind: str) -> Source:
     """Read files of JSON lines or Excel into memory as one table."""
     read = _read_json if kind == "json lines" else _read_excel
@@ -221,7 +228,11 @@ def _read_json(path: Path) -> pa.Table:
 
     try:
         with reading(path):
-            _check_unpacked(path, _unpacked_bytes(path))
+            n_bytes, most = 0, _most(MOST_BYTES, path)
+            with pa.input_stream(str(path), compression="detect") as stream:
+                while n_bytes <= most and (part := stream.read(1 << 20)):
+                    n_bytes += len(part)
+            _check_unpacked(path, n_bytes)
             table = json.read_json(pa.input_stream(str(path), compression="detect"))
             check_columns(table)  # also that texts are valid UTF-8, which the reader doesn't check
             return table
@@ -229,25 +240,16 @@ def _read_json(path: Path) -> pa.Table:
         raise DataError(f"{error} It must hold one JSON object per line.") from error.__cause__
 
 
+def _most(least: int, path: Path) -> int:
+    return max(least, MOST_OF_A_BYTE * path.stat().st_size)
+
+
 def _check_unpacked(path: Path, n_bytes: int) -> None:
-    if n_bytes > _most_bytes(path):
+    if n_bytes > _most(MOST_BYTES, path):
         raise DataError(
             f"{path} unpacks to far more than a file of its size holds. Unpack it, look at it, and "
             "pass the unpacked file or Parquet."
         )
-
-
-def _most_bytes(path: Path) -> int:
-    return max(MOST_BYTES, MOST_BYTES_OF_A_BYTE * path.stat().st_size)
-
-
-def _unpacked_bytes(path: Path) -> int:
-    """Return the decompressed size of a file in bytes, or a number above the limit."""
-    n_bytes, most = 0, _most_bytes(path)
-    with pa.input_stream(str(path), compression="detect") as stream:
-        while n_bytes <= most and (part := stream.read(1 << 20)):
-            n_bytes += len(part)
-    return n_bytes
 
 
 def _read_excel(path: Path) -> pa.Table:
@@ -258,37 +260,32 @@ def _read_excel(path: Path) -> pa.Table:
             f"{path}: Excel files need openpyxl. Install it (pip install openpyxl), or save the "
             "sheet as CSV."
         ) from error
-    try:
+    # Corrupt archives raise all kinds of errors.
+    with explaining(f"{path} cannot be read", "Save the sheet again.", Exception):
         with ZipFile(path) as parts:  # which never reads more of a part than declared here
             _check_unpacked(path, sum(part.file_size for part in parts.infolist()))
         with closing(load_workbook(path, read_only=True, data_only=True)) as book:
             rows = _cells(path, book.worksheets)
-    except DataError:
-        raise
-    except Exception as error:  # whatever a corrupt archive raises
-        raise DataError(
-            f"{path} cannot be read: {str(error)[:200]}. Save the sheet again."
-        ) from error
     if not rows:
         raise DataError(f"{path} is empty: no header and no rows. Pass a file with both.")
-    names = ["" if name is None else str(name) for name in _trimmed(rows[0])]
-    for row in rows[1:]:
-        if any(cell is not None for cell in row[len(names) :]):
-            shown = ", ".join(str(cell)[:20] for cell in row[:4])
-            raise DataError(
-                f"{path}: a row has more cells than the header ({shown}). Name every column."
-            )
-    columns = list(zip_longest(*(row[: len(names)] for row in rows)))
+    names = ["" if name is None else str(name) for name in rows[0]]
+    wide = next((row for row in rows if len(row) > len(names)), None)
+    if wide is not None:
+        shown = ", ".join(str(cell)[:20] for cell in wide[:4])
+        raise DataError(
+            f"{path}: a row has more cells than the header ({shown}). Name every column."
+        )
+    columns = list(zip_longest(*rows))
     return pa.table([_column(values[1:]) for values in columns], names=names)
 
 
 def _cells(path: Path, sheets: Sequence[Any]) -> list[tuple[Any, ...]]:
-    """Return the non-empty rows of the first sheet; raise if there are too many for the file."""
+    """Return the non-empty rows of the first sheet, without trailing empty cells."""
     if not sheets:
         raise DataError(f"{path} has no sheet of cells. Pass a file with one.")
     sheets[0].reset_dimensions()  # the size declared in a file may be wrong, which would lose rows
     rows: list[tuple[Any, ...]] = []
-    left = max(MOST_CELLS, MOST_CELLS_OF_A_BYTE * path.stat().st_size)
+    left = _most(MOST_CELLS, path)
     for row in sheets[0].iter_rows(values_only=True):
         left -= len(row) + ROW_COST
         if left < 0:
@@ -296,17 +293,10 @@ def _cells(path: Path, sheets: Sequence[Any]) -> list[tuple[Any, ...]]:
                 f"{path} has far more cells than a file of its size can fill. Delete empty rows "
                 "and columns, or save the sheet as CSV."
             )
-        if _trimmed(row):
-            rows.append(row)
+        filled = [at for at, cell in enumerate(row) if cell is not None]
+        if filled:
+            rows.append(row[: filled[-1] + 1])
     return rows
-
-
-def _trimmed(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return a row without its trailing empty cells."""
-    end = len(row)
-    while end and row[end - 1] is None:
-        end -= 1
-    return row[:end]
 
 
 def _column(values: Sequence[Any]) -> pa.Array:
@@ -321,17 +311,8 @@ def save_stdin() -> Path:
     """Copy standard input to a temporary file, deleted at exit; its suffix reflects the format."""
     stream = sys.stdin.buffer
     start = stream.read(6)
-    if start.startswith(b"PAR1"):
-        ending = ".parquet"
-    elif start.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
-        ending = ".arrow"
-    elif start.startswith(b"PK\x03\x04"):
-        ending = ".xlsx"
-    elif start.startswith(b"\x1f\x8b"):
-        ending = ".csv.gz"
-    else:
-        ending = ".jsonl" if start.lstrip().startswith(b"{") else ".csv"
-    handle, name = tempfile.mkstemp(prefix="tanager-", suffix=ending)
+    endings = (end for magic, end in _MAGIC.items() if start.lstrip().startswith(magic))
+    handle, name = tempfile.mkstemp(prefix="tanager-", suffix=next(endings, ".csv"))
     atexit.register(Path(name).unlink, missing_ok=True)
     with os.fdopen(handle, "wb") as file:
         file.write(start)

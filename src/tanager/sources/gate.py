@@ -1,16 +1,13 @@
 """Convert columns and labels of any kind to types that the rest of the package handles.
 
-NumPy arrays are returned in native byte order, aligned and with a dtype that Arrow and
-the compiled loops support; everything else is returned as a single Arrow array of a plain
-type (see `tanager.sources.plain`). Distinct values stay distinct: whole numbers that a
-float can't represent remain integers or decimals.
+NumPy arrays keep a dtype that Arrow and the compiled loops support; everything else becomes one
+Arrow array of a plain type (see `tanager.sources.plain`). Distinct values stay distinct.
 """
 
 from __future__ import annotations
 
-import sys
 from decimal import Decimal
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -33,8 +30,9 @@ def admit_array(array: NDArray[Any]) -> NDArray[Any]:
     True
     """
     kind = array.dtype
-    if kind.kind == "f" and kind.itemsize not in (4, 8):
-        array = _to_doubles(array)
+    if kind.kind == "f" and kind.itemsize not in (4, 8):  # half or extended floats
+        with np.errstate(over="ignore"):  # those out of range become infinite: rejected later
+            array = array.astype(np.float64)
     elif kind.kind in "Mm":
         unit, step = np.datetime_data(kind)
         if kind.kind == "m" and unit in ("Y", "M", "generic"):
@@ -47,18 +45,6 @@ def admit_array(array: NDArray[Any]) -> NDArray[Any]:
     return array if array.flags.aligned else np.require(array, requirements="A")
 
 
-def _to_doubles(array: NDArray[Any]) -> NDArray[Any]:
-    """Return half or extended floats as float64, or as int64 if whole and partly past 2^53."""
-    with np.errstate(over="ignore"):  # numbers out of range become infinite, and are rejected later
-        doubles = array.astype(np.float64)
-    size = np.abs(doubles)
-    if array.dtype.itemsize > 8 and bool((size >= EXACT).any()) and bool((size < 2.0**63).all()):
-        whole = array.astype(np.int64)
-        if bool((whole == array).all()):
-            return whole
-    return doubles
-
-
 def admit_column(values: Any, what: str) -> pa.Array:
     """Return a column of any kind as one Arrow array of a plain type; errors call it `what`."""
     if isinstance(values, pa.Array | pa.ChunkedArray):
@@ -67,20 +53,13 @@ def admit_column(values: Any, what: str) -> pa.Array:
         return _from_numpy(values, what)
     if hasattr(values, "__arrow_c_stream__"):
         try:
-            found = pa.chunked_array(_without_wide_integers(values))
-        except _UNREADABLE:
-            pass  # a pandas Series of objects, or of a type that Arrow lacks: use NumPy
-        else:
-            return _from_arrow(found, what)
-        return _from_numpy(np.asarray(values), what)
+            found = pa.chunked_array(values)
+        except _UNREADABLE:  # a pandas Series of objects, or of a type that Arrow lacks
+            return _from_numpy(np.asarray(values), what)
+        return _from_arrow(found, what)
     given = np.empty(len(values), dtype=object)
     given[:] = list(values)
     return _from_numpy(given, what)
-
-
-def admit_stream(X: Any) -> pa.Table:
-    """Return a table that supports the Arrow C stream protocol, read into memory."""
-    return pa.RecordBatchReader.from_stream(_without_wide_integers(X)).read_all()
 
 
 def pandas_to_arrow(frame: Any) -> pa.Table:
@@ -143,29 +122,20 @@ def _from_fixed_texts(values: NDArray[Any], what: str) -> pa.Array:
     try:
         if values.dtype.kind == "S":
             values = np.char.decode(values, "utf-8")
+        return _joined(pa.array(values.tolist(), pa.string()))
     except UnicodeDecodeError as error:
         raise DataError(
             f"{what} has bytes that aren't valid UTF-8 ({error}). Decode them first."
         ) from error
-    letters = np.ascontiguousarray(admit_array(values))
-    if values.dtype.itemsize == 0 or values.size == 0:
-        return pa.array(letters)
-    codes = letters.view(np.uint32).reshape(values.shape[0], -1)
-    surrogate = (codes >= 0xD800) & (codes < 0xE000)
-    strange = (surrogate | (codes > sys.maxunicode)).any(axis=1)
-    if bool(strange.any()):
-        raise _not_unicode(what, f"in row {int(np.argmax(strange))}")
-    if bool(((codes[:, :-1] == 0) & (codes[:, 1:] != 0)).any()):
-        return _joined(pa.array(letters.astype(object)))
-    return _joined(pa.array(letters))
+    except (UnicodeError, ValueError, SystemError) as error:  # a lone surrogate, or no character
+        raise _not_unicode(what, str(error)) from error
 
 
 def _joined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return text as one array; Arrow splits more than 16 MiB of it into several."""
     if not isinstance(values, pa.ChunkedArray):
         return values
-    large = values.cast(pa.large_string()) if values.type == pa.string() else values
-    return join_chunks(large)
+    return join_chunks(values.cast(pa.large_string()) if values.type == pa.string() else values)
 
 
 def _from_objects(values: NDArray[Any], what: str) -> pa.Array:
@@ -196,17 +166,17 @@ def _instants(values: NDArray[Any]) -> NDArray[Any]:
 def _from_mixed(values: NDArray[Any], what: str) -> pa.Array:
     """Convert numbers of several types; raise a readable error for anything else."""
     gaps = np.array([_is_gap(v) for v in values], dtype=np.bool_)
-    present = [v for v, gap in zip(values, gaps, strict=True) if not gap]
+    present = values[~gaps].tolist()
     texts = [v for v in present if isinstance(v, str)]
     for text in texts:
         check_text(text, what)
-    allowed = (str, Real, Decimal, np.bool_)
-    strange = next((v for v in present if not isinstance(v, allowed)), None)
-    if isinstance(strange, complex):
+    strange = [v for v in present if not isinstance(v, str | Real | Decimal | np.bool_)]
+    if strange and isinstance(strange[0], complex):
         raise _complex(what)
-    if strange is not None:
+    if strange:
         raise TypeError(
-            f"{what} holds a {type(strange).__name__}: every argument must be a string or a number"
+            f"{what} holds a {type(strange[0]).__name__}: every argument must be a string or a "
+            "number"
         )
     if texts:
         raise DataError(
@@ -214,19 +184,15 @@ def _from_mixed(values: NDArray[Any], what: str) -> pa.Array:
             "with astype(str)."
         )
     try:
-        floats = np.array([0.0 if gap else float(v) for gap, v in zip(gaps, values, strict=True)])
-    except OverflowError as error:
+        floats = [None if gap else float(v) for gap, v in zip(gaps, values, strict=True)]
+    except OverflowError:
+        floats = []
+    if len(set(floats) - {None}) < len(set(present)):
         raise DataError(
-            f"{what} contains infinity or a value too large for dtype('float64'): a whole number "
-            "past the range of floats. Replace it by the largest that has a meaning."
-        ) from error
-    if any(isinstance(v, Integral) and float(v) != v for v in present):
-        exact = [None if gap else _decimal(v) for gap, v in zip(gaps, values, strict=True)]
-        try:
-            return _from_arrow(pa.array(exact), what)
-        except pa.ArrowInvalid:
-            pass  # more digits than decimals support, but still valid as floats
-    return pa.array(floats, mask=gaps)
+            f"{what} has whole numbers that floats can't hold or tell apart, past 64 bits or among "
+            "fractions. Turn the column into strings."
+        )
+    return pa.array(floats)
 
 
 def _is_gap(value: Any) -> bool:
@@ -237,31 +203,7 @@ def _is_gap(value: Any) -> bool:
     return value is None or lost or type(value).__name__ in ("NAType", "NaTType")
 
 
-def _decimal(number: Any) -> Decimal:
-    if isinstance(number, Decimal):
-        return number
-    return Decimal(int(number)) if isinstance(number, Integral) else Decimal(repr(float(number)))
-
-
 def _complex(what: str) -> DataError:
     return DataError(
         f"{what}: Complex data not supported. Pass the real and imaginary parts as columns."
     )
-
-
-def _without_wide_integers(X: Any) -> Any:
-    """Return a polars frame or series with 128-bit integers, which Arrow lacks, as decimals."""
-    polars = sys.modules.get("polars")
-    if polars is None or not isinstance(X, polars.DataFrame | polars.Series):
-        return X
-    wide = [kind for name in ("Int128", "UInt128") if (kind := getattr(polars, name, None))]
-    decimal = polars.Decimal(38, 0)
-    try:
-        if isinstance(X, polars.Series):
-            return X.cast(decimal) if X.dtype in wide else X
-        return X.cast({name: decimal for name, kind in X.schema.items() if kind in wide})
-    except polars.exceptions.PolarsError as error:
-        raise DataError(
-            "A column of 128-bit integers has one of more than 38 digits. Cast it to Float64 or "
-            "to String first."
-        ) from error

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.plugins import load_plugin
 from tanager.sources.datasets import is_dask_frame, open_dask
-from tanager.sources.gate import EXACT, admit_array, admit_column, admit_stream, pandas_to_arrow
+from tanager.sources.gate import EXACT, admit_column, pandas_to_arrow
 from tanager.sources.plain import check_columns
 from tanager.sources.source import Source, check_names
 
@@ -228,7 +228,7 @@ def _open(X: Any) -> Source:
 
 def _open_stream(X: Any) -> Source:
     try:
-        table = admit_stream(X)
+        table = pa.RecordBatchReader.from_stream(X).read_all()
     except pa.ArrowInvalid as error:
         if hasattr(X, "to_frame"):
             raise DataError(
@@ -239,21 +239,7 @@ def _open_stream(X: Any) -> Source:
             f"The {type(X).__name__} cannot be read: {error}. Cast the column to a type that "
             "Arrow has."
         ) from error
-    return _open_table(_with_orders(table))
-
-
-def _with_orders(table: pa.Table) -> pa.Table:
-    """Mark enums of polars before 2.0 as ordered, which those versions only note in metadata."""
-    for at, field in enumerate(table.schema):
-        noted = any(key.startswith(b"_PL_ENUM_VALUES") for key in field.metadata or ())
-        if noted and pa.types.is_dictionary(field.type) and not field.type.ordered:
-            chunks = [
-                pa.DictionaryArray.from_arrays(chunk.indices, chunk.dictionary, ordered=True)
-                for chunk in table.column(at).chunks
-            ]
-            if chunks:
-                table = table.set_column(at, field.name, pa.chunked_array(chunks))
-    return table
+    return _open_table(table)
 
 
 def _open_table(table: pa.Table) -> Source:
@@ -274,8 +260,7 @@ def _open_array(array: np.ndarray[Any, Any]) -> Source:
     if array.dtype.kind == "c":
         raise DataError("Complex data not supported. Pass the real and imaginary parts as columns.")
     if array.dtype.kind in "biuf":
-        # Extended floats may become integers, which depends on all rows.
-        return Source.of_array(admit_array(array) if array.dtype.itemsize > 8 else array)
+        return Source.of_array(array)
     names = [f"x{i}" for i in range(array.shape[1])]
     columns = [admit_column(array[:, i], f"Column {name!r}") for i, name in enumerate(names)]
     return Source.of_table(pa.table(columns, names=names), named=False)
