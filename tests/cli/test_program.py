@@ -55,7 +55,7 @@ from tanager.progress import LongWork
         (["predict", "{m}", "{t}", "--keep", "nix"], "'nix'"),
         (["draw", "{m}", "-o", "{tmp}/g.jpg"], "'.jpg'"),
         (["report", "{m}", "-o", "{tmp}/g.pdf"], "the report is HTML"),
-        (["report", "{m}", "{t}", "-o", "{tmp}/g.html", "--rows", "-1"], "--rows -1. Allowed: 0"),
+        (["report", "{m}", "{t}", "-o", "{tmp}/g.html", "--folds", "-1"], "--folds -1. Allowed: 2"),
         (["export", "{m}", "-o", "{tmp}/g.csv"], "'.csv'"),
         (["export", "{m}", "-o", "{tmp}/g.sql", "--format", "pmml"], "--format pmml"),
         (["export", "{m}", "-o", "{tmp}/g.sql", "--dialect", "basic"], "'basic'"),
@@ -86,10 +86,6 @@ from tanager.progress import LongWork
         (
             ["report", "{m}", "-o", "{tmp}/r.html", "--folds", "3", "--na-values", "X"],
             "--folds, --na-values needs DATA",
-        ),
-        (
-            ["report", "{m}", "-o", "{tmp}/r.html", "--rows", "5"],
-            "--rows needs DATA",
         ),
         (
             ["report", "{m}", "-o", "{tmp}/r.html", "-t", "risk"],

@@ -16,7 +16,6 @@ from tanager.network.explanation import explain_row
 from tanager.report import (
     plot_beeswarm,
     plot_calibration,
-    plot_dependence,
     plot_effect,
     plot_explanation,
     plot_network,
@@ -178,14 +177,6 @@ def test_a_printed_explanation_fits_a_line(long_values):
     assert len(explain_row(*long_values).why_silent()) <= 3 * 160
 
 
-def test_one_panel_a_class(model, wide):
-    panels = plot_explanation(model, wide[0].slice(0, 1), target="each")
-    assert len(panels) == 3
-    drawn(panels[0])
-    with pytest.raises(ConfigurationError, match="without ax"):
-        plot_explanation(model, wide[0].slice(0, 1), target="each", ax=panels[0])
-
-
 def test_calibration_of_two_and_more_classes(model, wide):
     X, y = wide
     ax = drawn(plot_calibration(model, X, y))
@@ -322,9 +313,3 @@ def test_a_beeswarm_has_a_dot_per_row_and_feature_at_what_it_adds(rows):
     for line, name in enumerate(order):
         near = np.abs(dots[:, 1] - line) < 0.5
         assert np.sort(dots[near, 0]) == pytest.approx(np.sort(added[name].to_numpy()[::step]))
-    one = plot_dependence(clf, X[:rows], "n")
-    found = np.concatenate([np.asarray(c.get_offsets()) for c in one.collections])
-    both = np.stack([X["n"][:rows], added["n"]], axis=1)
-    assert found[np.argsort(found[:, 0])] == pytest.approx(both[np.argsort(both[:, 0])])
-    with pytest.raises(ConfigurationError, match="isn't a feature"):
-        plot_dependence(clf, X[:rows], "m")

@@ -20,24 +20,9 @@ clf = BayesNetClassifier("tan", "m-estimate(m=1)").fit(X_train, y_train)
 plot_explanation(clf, X_test[13:14])
 
 # %%
-# With ``target="each"``, every class gets a panel, against its strongest rival.
-
-from sklearn.datasets import load_wine
-
-X_wine, y_wine = load_wine(return_X_y=True, as_frame=True)
-wine = BayesNetClassifier("tan", "m-estimate(m=1)").fit(X_wine[::2], y_wine[::2])
-plot_explanation(wine, X_wine[1:2], target="each", most=5)
-
-# %%
 # The contributions in every row, by feature, coloured by the feature's value.
 
-from tanager.report import plot_beeswarm, plot_dependence
+from tanager.report import plot_beeswarm
 
 default = BayesNetClassifier(random_state=0).fit(X_train, y_train)
 plot_beeswarm(default, X_test, most=10)
-
-# %%
-# One feature's contributions against its value. Dots at the same value differ if a parent changes
-# the contribution.
-
-plot_dependence(default, X_test, "worst texture")

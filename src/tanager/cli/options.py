@@ -207,7 +207,6 @@ def _option(name: str, hint: Any, default: Any, declared: dict[str, tuple[str, s
 # Parameters of the library whose options have another name on the command line.
 OPTIONS = {
     "categorical_features": "--categorical",
-    "loadable_rows": "--rows",
     "n_jobs": "--jobs",
     "random_state": "--seed",
     "sample_weight": "--weight",

@@ -87,10 +87,7 @@ def _check_ending(output: Path) -> None:
         )
 
 
-OF_DATA = (
-    *("target", "folds", "rows", "learning_curve", "refits"),
-    *("na_values", "encoding", "decimal", "header", "drop"),
-)
+OF_DATA = ("target", "folds", "na_values", "encoding", "decimal", "header", "drop")
 OF_MODELS = ("card", "title", "costs", *OF_DATA)
 
 
@@ -112,9 +109,6 @@ def report(
     card: Existing = None,
     title: str | None = None,
     folds: int | None = None,
-    rows: int = 0,
-    learning_curve: bool = False,
-    refits: bool = False,
     costs: str | None = None,
     force: Force = False,
 ) -> None:
@@ -123,7 +117,7 @@ def report(
     A model's page shows its performance, its network and every feature's effect, and answers
     what-if queries. It's one file that loads nothing. With DATA, the model is also evaluated;
     training rows are recognised and predicted by cross-validation. The page holds aggregates,
-    never rows, unless you ask for them with --rows.
+    never rows.
 
     Options:
         target (-t): The column of true classes in DATA. [default: the model's target]
@@ -132,9 +126,6 @@ def report(
         title: Title of the page.
         folds: Cross-validation folds if DATA is the training data; 0: none. [default: 5, or the
             number of rows]
-        rows: Embed this many rows of DATA in the page, to load them there.
-        learning_curve: Add a learning curve: refit on parts of DATA.
-        refits: Refit on subsets of the columns, to compare with unknown features.
         costs: A TOML file as for tanager decide: the page also shows decisions.
     """
     from tanager.report.rendering import check_ending
@@ -171,9 +162,6 @@ def report(
             title=title,
             notes=card.read_text(encoding="utf-8") if card is not None else None,
             folds=folds,
-            loadable_rows=rows,
-            with_learning_curve=learning_curve,
-            with_refits=refits,
             costs=priced,
             prices=prices,
             progress=_tell if sys.stderr.isatty() else None,

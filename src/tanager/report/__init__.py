@@ -4,7 +4,7 @@ Pages have no further dependencies; plots need the extra `report`.
 """
 
 from tanager.report.effects import plot_effect, plot_table
-from tanager.report.explanation import plot_beeswarm, plot_dependence, plot_explanation
+from tanager.report.explanation import plot_beeswarm, plot_explanation
 from tanager.report.figures import plot_calibration, plot_comparison
 from tanager.report.model_page import write_report
 from tanager.report.page import write_comparison, write_drift
@@ -14,7 +14,6 @@ __all__ = [
     "plot_beeswarm",
     "plot_calibration",
     "plot_comparison",
-    "plot_dependence",
     "plot_effect",
     "plot_explanation",
     "plot_network",

@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import MatchedTable
-from tanager.codes.columns import NumericColumn
-from tanager.errors import ConfigurationError, nearest
 from tanager.escaping import abridged
 from tanager.network import Explanation, explain_row
 from tanager.network.explanation import explain_rows
@@ -24,7 +21,6 @@ from tanager.report.style import (
     fitting,
     in_house_style,
     name_rows,
-    new_figure,
     plain_text,
 )
 
@@ -53,47 +49,23 @@ def plot_explanation(
     model : BayesNetClassifier, Network or Explanation
     X : table of one row
         Not needed with an `Explanation`.
-    target : a class, or "each"
-        The class to explain, by default the most probable. ``"each"`` draws one
-        panel per class, each against its strongest rival.
-    against : a class, optional
-        The other class, by default the most probable of the others.
+    target, against : classes, optional
+        The class to explain, by default the most probable, and the other class, by default the
+        most probable of the others.
     most : int, default=12
         Number of contributions with a bar of their own, largest first; the rest share one.
     ax : matplotlib Axes, optional
 
     Returns
     -------
-    matplotlib Axes, or an array of them with ``target="each"``
+    matplotlib Axes
     """
-    if isinstance(target, str) and target == "each":
-        return _plot_each(model, X, most, ax)
     if isinstance(model, Explanation):
         explanation = model
     else:
         explanation = explain_row(model, X, target=target, against=against)
     note = explanation.why_silent() if ax is None else ""  # a new figure has room for it
     return _waterfall(explanation, most, ax, note=note)
-
-
-def _plot_each(model: Any, X: Any, most: int, ax: Axes | None) -> NDArray[np.object_]:
-    if ax is not None or isinstance(model, Explanation):
-        raise ConfigurationError(
-            'target="each" draws several panels from a model and a row: pass both, without ax.'
-        )
-    network = network_of(model)
-    classes = network.codebook.classes.tolist()
-    n_bars = min(most, len(network.structure.selected)) + 3
-    columns = min(2, len(classes))
-    rows = -(-len(classes) // columns)
-    size = (5.4 * columns, rows * (1.0 + 0.24 * n_bars))
-    panels = new_figure(*size).subplots(rows, columns, squeeze=False)
-    for panel, label in zip(panels.flat, classes, strict=False):
-        _waterfall(explain_row(network, X, target=label), most, panel)
-    for panel in panels.flat[len(classes) :]:
-        panel.set_axis_off()
-    result: NDArray[np.object_] = panels.flat[: len(classes)]
-    return result
 
 
 def _waterfall(explanation: Explanation, most: int, ax: Axes | None, *, note: str = "") -> Any:
@@ -226,74 +198,6 @@ def plot_beeswarm(
     return ax
 
 
-@in_house_style
-def plot_dependence(
-    model: Any,
-    X: Any,
-    feature: str,
-    *,
-    target: Any = None,
-    against: Any = None,
-    ax: Axes | None = None,
-) -> Any:
-    """Plot one feature's contribution to the log-odds of each row against its value.
-
-    Dots of the same value differ where the contribution depends on the values of the feature's
-    parents; they're coloured by the value of the first parent, as in `plot_beeswarm`.
-
-    Parameters
-    ----------
-    model : BayesNetClassifier or Network
-    X : table
-    feature : str
-    target, against : classes, optional
-        As in `BayesNetClassifier.explain`.
-    ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> from sklearn.datasets import load_iris
-    >>> from tanager import BayesNetClassifier
-    >>> from tanager.report import plot_dependence
-    >>> X, y = load_iris(return_X_y=True, as_frame=True)
-    >>> clf = BayesNetClassifier("tan", "m-estimate").fit(X, y)
-    >>> plot_dependence(clf, X, "petal width (cm)", target=1).get_xlabel()
-    'petal width (cm)'
-    """
-    network = network_of(model)
-    names = network.codebook.domain.names
-    if feature not in names:
-        raise ConfigurationError(f"{feature!r} isn't a feature.{nearest(feature, names)}")
-    at = names.index(feature)
-    added = np.asarray(explain_rows(network, X, target=target, against=against))[:, at]
-    codes, column = network.codebook.encode(X), network.codebook.columns[at]
-    ax = axes(ax, 5.4, 3.4)
-    ax.axhline(0, color=MUTED, lw=0.8)
-    if isinstance(column, NumericColumn):
-        x = _numbers(network, X, at)
-    else:
-        labels = column.labels()
-        x = codes[at].astype(float)
-        ax.set_xticks(range(len(labels)), [fitting(label, 18) for label in labels])
-    parents = network.structure.parents.get(feature, ())
-    level = np.full(len(added), np.nan)
-    if parents:
-        parent = names.index(parents[0])
-        level = _levels(network, codes[parent], parent)
-    plain, known = np.isnan(level), np.isfinite(x)
-    ax.scatter(x[plain & known], added[plain & known], s=8, color=CYCLE[0], lw=0, zorder=3)
-    if not plain.all():
-        shown = ~plain & known
-        _scale(ax, _by_level(ax, x[shown], added[shown], level[shown], 8), plain_text(parents[0]))
-    ax.set_xlabel(plain_text(feature))
-    ax.set_ylabel(_odds_label(network, target, against))
-    return ax
-
-
 def _by_level(ax: Axes, x: Floats, y: Floats, level: Floats, size: int) -> Any:
     """Draw dots coloured from low (0) to high (1)."""
     return ax.scatter(x, y, c=level, s=size, cmap=COLOURS, vmin=0, vmax=1, lw=0, zorder=3)
@@ -334,11 +238,3 @@ def _swarm(x: Floats, reach: float) -> Floats:
     place[order] = np.arange(len(x)) - np.repeat(starts, sizes)
     side = np.where(place % 2, 1.0, -1.0) * np.ceil(place / 2)
     return side * min(0.04, 0.8 / max(int(sizes.max(initial=1)), 1))
-
-
-def _numbers(network: Network, X: Any, feature: int) -> Floats:
-    """Return a column's numbers as they are read; NaN if missing."""
-    matched = MatchedTable.of(network.codebook, X)
-    name = [matched.features[feature]]
-    cells = [batch.column(0) for batch in matched.values.batches(name)]
-    return np.concatenate([cell.to_numpy(zero_copy_only=False).astype(float) for cell in cells])

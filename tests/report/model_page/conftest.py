@@ -55,10 +55,7 @@ def many(people):
 @pytest.fixture(scope="session")
 def page(tree, people):
     """The page of the tree with the rows of its fit."""
-    return render_report(
-        tree, people, "income", folds=2, loadable_rows=5, with_learning_curve=True,
-        notes="# Use\n\nFor <b>tests</b>.",
-    )  # fmt: skip
+    return render_report(tree, people, "income", folds=2, notes="# Use\n\nFor <b>tests</b>.")
 
 
 @pytest.fixture

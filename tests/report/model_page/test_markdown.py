@@ -57,9 +57,7 @@ def test_the_command_writes_a_card(fitted, tmp_path):
     assert "## Evaluation" not in text
 
 
-def test_what_only_a_page_has_is_refused(fitted, tmp_path):
-    clf, X, y = fitted
-    with pytest.raises(ConfigurationError, match=r"\.html"):
-        clf.report(tmp_path / "card.md", X, y, loadable_rows=3)
+def test_other_endings_are_refused(fitted, tmp_path):
+    clf, _, _ = fitted
     with pytest.raises(ConfigurationError, match=r"\.md"):
         clf.report(tmp_path / "card.pdf")

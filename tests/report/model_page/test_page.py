@@ -22,7 +22,7 @@ from tanager.report.model_page import render_report
 from tanager.report.model_page.asked import asked_network, scorer_json
 from tanager.report.model_page.card import render_notes
 from tanager.report.model_page.features import counted_bits
-from tanager.report.model_page.held_out import baseline_probabilities, predict_held_out
+from tanager.report.model_page.held_out import logistic_regression, predict_held_out
 from tanager.report.model_page.rows import pool_neighbours, read_rows
 from tanager.report.model_page.trust import find_slices, reliability_bins
 from tanager.structure import Fixed
@@ -45,16 +45,6 @@ def test_the_page_is_whole_and_asks_nobody(page):
     assert "<k>" not in page
     model = re.search(r'id="model">(.*?)</script>', page, re.S)[1]
     assert len(page.encode()) - len(model) < 200_000
-
-
-def test_rows_are_in_the_page_only_when_asked(tree, people, page):
-    assert len(data_of(page)["loadable"]) == 5
-    plain = data_of(render_report(tree, people, "income", folds=0))
-    assert "loadable" not in plain
-    with pytest.raises(ConfigurationError, match="needs rows"):
-        render_report(tree, loadable_rows=3)
-    with pytest.raises(ConfigurationError, match=r"loadable_rows=-1\. Allowed: 0 or more"):
-        render_report(tree, people, "income", loadable_rows=-1)
 
 
 @pytest.mark.parametrize("options", [{"folds": 1}, {"folds": -3}, {"max_rows": 0}])
@@ -157,7 +147,7 @@ def test_folds_never_see_the_row_they_predict():
     assert np.abs(held.probabilities - shares).max() < 0.05
 
 
-def test_scores_stand_beside_class_shares_and_naive_bayes(page, people):
+def test_scores_stand_beside_class_shares_and_logistic_regression(page, people):
     scores = data_of(page)["scores"]
     income = np.array(people["income"].to_pylist())
     share = np.mean(income == "> 50 <k>")
@@ -165,7 +155,6 @@ def test_scores_stand_beside_class_shares_and_naive_bayes(page, people):
     assert scores["shares"]["loss"] == pytest.approx(entropy)
     assert scores["shares"]["errors"] == pytest.approx(min(share, 1 - share))
     assert scores["model"]["loss"] < entropy
-    assert scores["naive"]["loss"] < entropy
     assert scores["logistic"]["loss"] < entropy
     assert scores["rows"] == people.num_rows
 
@@ -280,8 +269,6 @@ def test_what_is_wrong_is_said(tree, people, tmp_path):
         render_report(tree, people.drop(["age"]), "income")
     with pytest.raises(ConfigurationError, match="Fit the classifier first"):
         render_report(BayesNetClassifier())
-    with pytest.raises(ConfigurationError, match="refits the estimator"):
-        render_report(tree.network_, people, "income", with_learning_curve=True)
 
 
 def test_the_command_and_the_methods_write_the_page(tree, people, tmp_path, monkeypatch, capsys):
@@ -326,15 +313,10 @@ def test_a_number_of_many_values_has_few_slices_and_few_intervals():
     right = np.full((5000, 2), 0.5)
     slices = find_slices(clf.network_, rows, right)
     assert all(found["rows"] >= 400 for found in slices)
-    # Naive Bayes must not be worse for the fine intervals than it would be alone.
+    # Logistic regression reads ten intervals: on one informative number, it equals naive Bayes.
     alone = BayesNetClassifier("naive", "laplace", bins=10).fit(table, y)
-    baselines = baseline_probabilities(clf.network_, rows)
-    assert log_loss(baselines["naive"], y) < log_loss(alone.predict_proba(table), y) + 0.01
-    # So are ten intervals, one-hot, to logistic regression: on one informative number they agree.
-    assert log_loss(baselines["logistic"], y) < log_loss(baselines["naive"], y) + 0.01
-    without_edges = BayesNetClassifier("naive", "laplace").fit(table, y)
-    rows = read_rows(without_edges.network_, table, y)
-    assert set(baseline_probabilities(without_edges.network_, rows)) == {"logistic"}
+    found = logistic_regression(clf.network_, rows)
+    assert log_loss(found, y) < log_loss(alone.predict_proba(table), y) + 0.01
 
 
 def test_neighbours_are_pooled_by_weight():
@@ -374,12 +356,6 @@ def test_errors_tell_the_tables_row_though_a_sample_is_kept(tree):
     at = big.column_names.index("income")
     with pytest.raises(DataError, match=rf"'income'.*first in row {lost}, counted from 0"):
         read_rows(tree.network_, big.set_column(at, "income", [labels]), "income", max_rows=50)
-
-
-def test_a_learning_curve_of_too_few_rows_is_refused(people):
-    clf = BayesNetClassifier("naive", "laplace").fit(people.slice(0, 12), "income")
-    with pytest.raises(ConfigurationError, match="A learning curve needs at least 25 rows"):
-        render_report(clf, people.slice(0, 12), "income", with_learning_curve=True)
 
 
 def churn_table(n=3_000, seed=3):
@@ -455,23 +431,17 @@ def test_bits_of_counts_are_those_of_their_shares_less_chance():
     assert counted_bits(np.zeros((2, 2))) == (0.0, 0.0)
 
 
-def test_the_page_draws_what_unknown_inputs_cost_beside_refits(tree, people):
-    with pytest.raises(ConfigurationError, match="Turn the refits off"):
-        render_report(tree, people, "income", folds=2, with_refits=True)  # its structure is given
+def test_the_page_draws_what_unknown_inputs_cost(people):
     tree = BayesNetClassifier("tan", "laplace", bins=4).fit(people, "income")
-    page = render_report(tree, people, "income", folds=2, with_refits=True)
-    curve = data_of(page)["trust"]["known"]
-    assert [point["known"] for point in curve] == [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
-    shares = np.unique(people["income"].to_numpy(), return_counts=True)[1] / people.num_rows
-    assert curve[0]["loss"] == pytest.approx(-(shares * np.log(shares)).sum(), rel=0.02)
+    shares, losses = zip(
+        *data_of(render_report(tree, people, "income", folds=2))["trust"]["known"], strict=True
+    )
+    assert shares == (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    classes = np.unique(people["income"].to_numpy(), return_counts=True)[1] / people.num_rows
+    assert losses[0] == pytest.approx(-(classes * np.log(classes)).sum(), rel=0.02)
     held = predict_held_out(tree, read_rows(tree.network_, people, "income"), folds=2)
     labels = tree.network_.codebook.encode_labels(people["income"])
-    assert curve[-1]["loss"] == pytest.approx(log_loss(held.probabilities, labels))
-    # round(0.2 * 4) = 1, 2, 2 and 3 of four features: each refit knows them alone.
-    assert ["refit" in point for point in curve] == [False, True, True, True, True, False]
-    assert [point["loss"] for point in held.known] == [point["loss"] for point in curve]
-    with pytest.raises(ConfigurationError, match="need the training data"):
-        render_report(tree.network_, people, "income", with_refits=True)
+    assert losses[-1] == pytest.approx(log_loss(held.probabilities, labels))
 
 
 def test_the_page_says_how_many_edges_other_folds_have(page):

@@ -42,12 +42,7 @@ from tanager.report.model_page.features import (
     short_numbers,
     show_classes,
 )
-from tanager.report.model_page.held_out import (
-    Measurement,
-    baseline_probabilities,
-    learning_curve,
-    predict_held_out,
-)
+from tanager.report.model_page.held_out import Measurement, logistic_regression, predict_held_out
 from tanager.report.model_page.rows import MAX_ROWS, PageRows, read_rows
 from tanager.report.model_page.trust import compare_scores, describe_trust
 from tanager.report.rendering import check_ending, render_page
@@ -97,11 +92,11 @@ class _Subject:
         self.costs: Costs | None = None
         self.prices: dict[str, float] = {}
 
-    def measure(self, rows: PageRows, folds: int | None, with_refits: bool) -> None:
+    def measure(self, rows: PageRows, folds: int | None) -> None:
         """Evaluate the model on rows."""
         network, domain = self.network, self.network.codebook.domain
         self.tell("predicting")
-        held = predict_held_out(self.model, rows, folds=folds, with_refits=with_refits)
+        held = predict_held_out(self.model, rows, folds=folds)
         self.tell("scores")
         counted = [
             counted_bits(rows.value_counts(one, int(domain.arities[one]), domain.n_classes))
@@ -111,8 +106,8 @@ class _Subject:
         self.ranking = self.ranking._replace(
             losses=losses if held.feature_losses else None, counted=counted
         )
-        baselines = baseline_probabilities(network, rows)
-        self.scores = compare_scores(held.probabilities, baselines, rows.labels)
+        logistic = logistic_regression(network, rows)
+        self.scores = compare_scores(held.probabilities, logistic, rows.labels)
         self.trust = describe_trust(network, self.classes, rows, held.probabilities)
         self.trust["known"] = held.known
         self.rows, self.held = rows, held
@@ -166,7 +161,7 @@ class _Subject:
                 facts["loss"] = round(loss, 6)
         return features
 
-    def data(self, loadable_rows: int) -> dict[str, Any]:
+    def data(self) -> dict[str, Any]:
         """Return the data for the page's scripts."""
         network, asked, classes = self.network, self.asked, self.classes
         place = {name: at for at, name in enumerate(network.structure.features)}
@@ -176,7 +171,7 @@ class _Subject:
         askable = [i for i in range(len(names)) if arities[i] > 1]  # one value: no information
         prior = classes.gather(np.exp(network.log_prior))
         alone = prior[:-1] if classes.n_hidden else prior  # without the place of all other classes
-        data: dict[str, Any] = {
+        return {
             "target": self.target,
             "classes": list(classes.names),
             "prior": short_numbers(prior),
@@ -192,12 +187,6 @@ class _Subject:
             "prices": self.prices,
             "intervals": interval_tables(network, INTERVAL) if asked is network else None,
         }
-        if loadable_rows and self.rows is not None:
-            first = np.argsort(self.rows.index, kind="stable")[:loadable_rows]
-            codes = self.rows.codes[list(asked.structure.selected)][:, first].T
-            labels = self.rows.labels[first].tolist()
-            data["loadable"] = [[y, x] for y, x in zip(labels, codes.tolist(), strict=True)]
-        return data
 
     def _edges(self) -> list[dict[str, Any]]:
         structure, held, out = self.network.structure, self.held, []
@@ -266,9 +255,6 @@ def render_report(
     title: str | None = None,
     notes: str | None = None,
     folds: int | None = None,
-    loadable_rows: int = 0,
-    with_learning_curve: bool = False,
-    with_refits: bool = False,
     max_rows: int = MAX_ROWS,
     markdown: bool = False,
     costs: Any = None,
@@ -289,14 +275,6 @@ def render_report(
         Cross-validation folds if the rows are the training rows, by default 5,
         or the number of rows; 0 (or a single row) evaluates on the training rows
         themselves, and the page says so.
-    loadable_rows : int, default=0
-        Embed this many rows in the page, starting with the first, to load them
-        by number. Only then does the page contain rows.
-    with_learning_curve : bool, default=False
-        Refit on parts of the rows, from a sixteenth to all of them.
-    with_refits : bool, default=False
-        Next to the log-loss with part of the inputs unknown, plot that of the estimator
-        refitted on just the known ones: four more fits per fold.
     max_rows : int, default=100_000
         From a larger table, about this many rows are sampled.
     markdown : bool, default=False
@@ -309,28 +287,15 @@ def render_report(
     """
     file = Path(model) if isinstance(model, str | os.PathLike) else None
     estimator = load(file) if file is not None else model
-    _check(loadable_rows, folds, max_rows)
+    _check(folds, max_rows)
     if X is not None and y is None:
         raise ConfigurationError(
             "X was passed without y. Pass y: the classes, or the name of their column in X."
         )
-    named = {
-        "A learning curve": with_learning_curve,
-        "loadable_rows": loadable_rows,
-        "A comparison with refits": with_refits,
-    }
-    asked = [name for name, given in named.items() if given]
-    if asked and X is None:
-        raise ConfigurationError(f"{asked[0]} needs rows: pass X and y.")
-    if asked and markdown:
-        raise ConfigurationError(
-            "A model card can't contain loadable rows, a learning curve or refits. Write an "
-            "HTML page instead (.html)."
-        )
     tell = progress or (lambda _: None)
     subject = _Subject(estimator, _describe_file(file), tell)
     if X is not None:
-        subject.measure(read_rows(subject.network, X, y, max_rows=max_rows), folds, with_refits)
+        subject.measure(read_rows(subject.network, X, y, max_rows=max_rows), folds)
     if costs is not None:
         subject.read_costs(costs, prices)
     facts: dict[str, Any] = {
@@ -339,16 +304,13 @@ def render_report(
     }
     if markdown:
         return card_markdown(notes=notes, **facts)
-    if with_learning_curve and subject.rows is not None:
-        subject.trust["learning"] = learning_curve(estimator, subject.rows, progress)
     tell("page")
     script = "\n".join([scorer_source(), *(page_asset(f"{name}.js") for name in _SCRIPTS)])
-    data = json.dumps(subject.data(loadable_rows), separators=(",", ":"), allow_nan=False)
+    data = json.dumps(subject.data(), separators=(",", ":"), allow_nan=False)
     return render_page(
         "model.html.j2",
         script=f"(() => {{\n{script}\n}})();",
         notes=render_notes(notes or ""),
-        has_rows=bool(loadable_rows),
         scorer=scorer_json(subject.asked, subject.costs),
         data=data.replace("<", "\\u003c"),
         max_detailed=MAX_DETAILED,
@@ -356,11 +318,7 @@ def render_report(
     )
 
 
-def _check(loadable_rows: int, folds: int | None, max_rows: int) -> None:
-    if loadable_rows < 0:
-        raise ConfigurationError(
-            f"loadable_rows={loadable_rows}. Allowed: 0 or more.", parameter="loadable_rows"
-        )
+def _check(folds: int | None, max_rows: int) -> None:
     if folds is not None and (folds < 0 or folds == 1):
         raise ConfigurationError(
             f"folds={folds}. Allowed: 2 or more, or 0 to evaluate on the training rows themselves.",

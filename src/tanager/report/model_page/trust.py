@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,19 +30,18 @@ SURE = 3.3  # standard errors for a slice to be significant, among about a hundr
 Floats = NDArray[np.float64]
 
 
-def compare_scores(
-    probabilities: Floats, baselines: Mapping[str, Floats], labels: NDArray[Any]
-) -> dict[str, Any]:
-    """Return log-loss, error rate and calibration error of the model and the baselines.
+def compare_scores(probabilities: Floats, logistic: Floats, labels: NDArray[Any]) -> dict[str, Any]:
+    """Return log-loss, error rate and calibration error of the model and two baselines.
 
-    One baseline predicts the class frequencies of these rows, the best constant prediction.
+    One is logistic regression, the other predicts the class frequencies of these rows, the best
+    constant prediction.
     """
     shares = np.bincount(labels, minlength=probabilities.shape[1]) / len(labels)
     constant = np.broadcast_to(shares, probabilities.shape)
     losses = row_losses(probabilities, labels)
     return {
         "model": _scores(probabilities, labels),
-        **{name: _scores(given, labels) for name, given in baselines.items()},
+        "logistic": _scores(logistic, labels),
         "shares": {**_scores(constant, labels), "calibration": 0.0},
         "se": float(losses.std() / np.sqrt(len(labels))),
         "rows": len(labels),

@@ -13,7 +13,6 @@ function startTrust() {
   host.append(confusion(t.confusion));
   if (!two) host.append(perClass(t.by_class));
   if (t.known && t.known.length) host.append(known(t.known));
-  if (t.learning) host.append(learning(t.learning));
   host.append(slices(t.slices));
 }
 
@@ -133,32 +132,17 @@ function perClass(list) {
     el("p", { class: "quiet" }, "Recall: share of the class's rows that are predicted as it. Precision: share of the rows predicted as it that are right. Lowest recall first."));
 }
 
-function learning(curve) {
+function known(curve) {
   const host = el("figure");
   drawn(host, (node, width) => {
-    const losses = curve.map((c) => c.loss), low = Math.min(...losses), high = Math.max(...losses), pad = (high - low || 0.1) * 0.15;
-    const { chart, x, y } = frame(width, 240, "Learning curve", [0, curve[curve.length - 1].rows], [Math.max(0, low - pad), high + pad], "training rows", "log-loss", (v) => whole(v), (v) => fixed(v, 2));
-    chart.append(sv("path", { class: "curve", d: curve.map((c, i) => `${i ? "L" : "M"}${x(c.rows)} ${y(c.loss)}`).join("") }));
-    for (const c of curve) chart.append(tipped(sv("circle", { class: "dot", cx: x(c.rows), cy: y(c.loss), r: 5 }), `${whole(c.rows)} rows\nlog-loss ${fixed(c.loss, 4)}\nerror rate ${percent(c.errors)}`));
-    node.append(chart);
-  });
-  return el("div", { class: "tile" }, el("h3", {}, "Learning curve"), host, el("p", { class: "quiet" }, "Log-loss on a held-out fifth of the rows. While the curve falls, more data helps."));
-}
-
-function known(curve) {
-  const host = el("figure"), refits = curve.filter((c) => c.refit != null);
-  drawn(host, (node, width) => {
-    const all = [...curve.map((c) => c.loss), ...refits.map((c) => c.refit)];
-    const low = Math.min(...all), high = Math.max(...all), pad = (high - low || 0.1) * 0.15;
+    const losses = curve.map(([, loss]) => loss), low = Math.min(...losses), high = Math.max(...losses), pad = (high - low || 0.1) * 0.15;
     const { chart, x, y } = frame(width, 240, "Log-loss against the share of known features", [0, 1], [Math.max(0, low - pad), high + pad], "share of features known", "log-loss", (v) => fixed(100 * v, 0) + " %", (v) => fixed(v, 2));
-    const path = (list, key) => list.map((c, i) => `${i ? "L" : "M"}${x(c.known)} ${y(c[key])}`).join("");
-    chart.append(sv("path", { class: "curve", d: path(curve, "loss") }));
-    if (refits.length) chart.append(sv("path", { class: "ghost", d: path(refits, "refit") }));
-    for (const c of curve) chart.append(tipped(sv("circle", { class: "dot", cx: x(c.known), cy: y(c.loss), r: 5 }), `${percent(c.known)} of the features known\nlog-loss ${fixed(c.loss, 4)}` + (c.refit != null ? `\nrefitted on only these ${fixed(c.refit, 4)}` : "")));
+    chart.append(sv("path", { class: "curve", d: curve.map(([share, loss], i) => `${i ? "L" : "M"}${x(share)} ${y(loss)}`).join("") }));
+    for (const [share, loss] of curve) chart.append(tipped(sv("circle", { class: "dot", cx: x(share), cy: y(loss), r: 5 }), `${percent(share)} of the features known\nlog-loss ${fixed(loss, 4)}`));
     node.append(chart);
   });
   return el("div", { class: "tile" }, el("h3", {}, "Unknown features"), host,
-    el("p", { class: "quiet" }, "Log-loss with a random subset of the features known and the rest marginalized." + (refits.length ? " Dashed: the same model refitted on only the known columns." : "")));
+    el("p", { class: "quiet" }, "Log-loss with a random subset of the features known and the rest marginalized."));
 }
 
 function slices(list) {

@@ -254,21 +254,6 @@ function startAsking() {
       const p = model.posterior(codes);
       copy(JSON.stringify({ known: known(), probabilities: p && Object.fromEntries(names.map((n, c) => [n, p[c]])) }, null, 1), "JSON");
     } }, "Copy as JSON"));
-  if (DATA.loadable) {
-    const number = el("input", { type: "number", min: 0, max: DATA.loadable.length - 1, value: 0, "aria-label": "Row number", style: "width:6rem" });
-    const load = () => {
-      const row = DATA.loadable[+number.value];
-      if (!row) { said.textContent = `Enter a row from 0 to ${DATA.loadable.length - 1}.`; return; }
-      F.forEach((f, i) => {
-        codes[i] = row[1][i];
-        raw[i] = codes[i] >= f.arity ? undefined : codes[i] === f.missing ? null : f.kind === "number" ? typical(f, codes[i]) : f.values[codes[i]];
-        controls[i].show();
-      });
-      update();
-      said.textContent = `Row ${number.value} has class ${names[row[0]]}.`;
-    };
-    tools.append(el("span", {}, number, " ", el("button", { type: "button", onclick: load }, "Load row")));
-  }
 
   F.forEach((f, i) => controls.push(control(f, i)));
   const order = DATA.asked, first = order.length > 16 ? 12 : order.length;
