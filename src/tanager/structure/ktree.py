@@ -22,7 +22,8 @@ from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
 THIRD_PARENT_ROWS = 1_000  # needed to distinguish a third parent from noise
-WIDEST = 5  # maximum number of parents in a widened tree
+MANY_PARENTS_ROWS = 5_000  # needed for as many as in the widest tree
+WIDEST = 5  # maximum number of parents of an automatic tree
 MAX_WORK = 1 << 28  # pairs times rows times classes
 MOST_PAIRED = 256  # maximum number of features considered in pairs
 ROOMY_PARENTS = 2  # more only if their table has room for fine groups
@@ -50,11 +51,11 @@ class KTree(StructureLearner):
     Parameters
     ----------
     max_parents : int or "auto"
-        Maximum number of parents. "auto": 2, and 3 from 1,000 rows on if the full table
-        has room for fine groups (with parameters that group values); more if constraints
-        require more, including those that connect required parents. For ``"layered"``,
-        which uses only as many as pay off, "auto" appends more from the same cliques, up to 5
-        in total, for P(x) where steep scores need them.
+        Maximum number of parents. "auto": 2, and 3 from 1,000 and 5 from 5,000 rows on if the
+        full table has room for fine groups (with parameters that group values); more if
+        constraints require more, including those that connect required parents. For
+        ``"layered"``, which uses only as many as pay off, "auto" appends more from the same
+        cliques, up to 5 in total, for P(x) where steep scores need them.
 
     Notes
     -----
@@ -116,7 +117,8 @@ class KTree(StructureLearner):
         """Return the maximum number of parents that this many rows can distinguish from noise."""
         given = self.max_parents
         if given == "auto":
-            return 2 if n_rows < THIRD_PARENT_ROWS else 3
+            steps = (THIRD_PARENT_ROWS, 2), (MANY_PARENTS_ROWS, 3)
+            return next((most for rows, most in steps if n_rows < rows), WIDEST)
         whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
         if not (whole and int(given) >= 0):
             raise ConfigurationError(

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import log_loss
 
 from tanager import BayesNetClassifier, Constraints, load, save
 from tanager.codes import Domain, Rows
@@ -32,7 +33,7 @@ from tanager.parameters.proper_network import family_shares
 from tanager.parameters.registry import resolve_parameters
 from tanager.progress import Progress
 from tanager.structure import FitPlan, Structure
-from tanager.structure.ktree import heaviest_tree
+from tanager.structure.ktree import KTree, heaviest_tree
 
 MORAL = Structure.from_parents("abc", [(), (0,), (1, 0)])
 IMMORAL = Structure.from_parents("abc", [(), (), (1, 0)])
@@ -571,3 +572,20 @@ def test_scores_read_a_third_parent_only_with_room_for_fine_groups():
             read = families[one][: part.reads[one]], families[other][: part.reads[other]]
             assert one == other or one in read[1] or other in read[0]
     assert clf.structure_.is_moral()
+
+
+def test_small_categories_get_more_than_three_parents_where_rows_suffice():
+    generator = np.random.default_rng(7)
+    tables = generator.normal(0.0, 2.0, (3,) * 5)
+    X = generator.integers(0, 3, (9_000, 5))
+    likely = 1.0 / (1.0 + np.exp(-tables[tuple(X.T)]))
+    y = (generator.random(9_000) < likely).astype(int)
+    X = X.astype(str)
+    few, many = (
+        BayesNetClassifier(structure, "layered", bins="fine").fit(X[:6_000], y[:6_000])
+        for structure in (KTree(max_parents=3), KTree())
+    )
+    assert few.structure_.max_parents == 3
+    assert many.structure_.max_parents == 4  # all others
+    losses = [log_loss(y[6_000:], clf.predict_proba(X[6_000:])) for clf in (few, many)]
+    assert losses[1] < 0.97 * losses[0]
