@@ -113,7 +113,6 @@ def test_any_type_of_texts_and_whole_numbers_is_pooled(few_codes, kind, coded):
 @pytest.mark.parametrize(
     ("column", "options"),
     [
-        (pa.array(range(8), pa.date32()), {"categorical_features": "all"}),
         (pa.array([i / 3 for i in range(8)]), {"categorical_features": "all"}),
         (pa.array(list("abcdefgh")), {"ordered": {"c": list("abcdefgh")}}),
     ],

@@ -40,52 +40,49 @@ def parse_orders(texts: Sequence[str]) -> dict[str, list[str]]:
     """
     found = {}
     for text in texts:
-        name, equals, values = text.rpartition("=")
-        if not equals or not name or "," not in values:
-            raise ConfigurationError(
+        name, _, values = text.rpartition("=")
+        if not name or "," not in values:
+            raise _refused(
                 f"ordered={text!r}. Allowed: a column, an equals sign and its values from the "
-                "first to the last with commas between them, such as size=S,M,L.",
-                parameter="ordered",
+                "first to the last with commas between them, such as size=S,M,L."
             )
         found[name] = [value.strip() for value in values.split(",")]
     return found
 
 
+def _refused(message: str, option: str = "ordered") -> ConfigurationError:
+    return ConfigurationError(message, parameter=option)
+
+
 def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int, pa.Array]:
     """Return the values, from first to last, of each feature that the user gave an order for."""
-    if asked is None:
-        return {}
-    if not isinstance(asked, Mapping):
-        raise ConfigurationError(
+    if asked is not None and not isinstance(asked, Mapping):
+        raise _refused(
             f"ordered={asked!r}. Allowed: a mapping from a feature to its values from the first "
-            "to the last, such as {'size': ['S', 'M', 'L']}, or None.",
-            parameter="ordered",
+            "to the last, such as {'size': ['S', 'M', 'L']}, or None."
         )
     found = {}
-    for key, values in asked.items():
+    for key, values in (asked or {}).items():
         at = feature_index(features, key, "ordered")
         name = features[at]
         listing = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
         given = list(values) if listing else []
         if len(given) < 2 or len(set(given)) < len(given) or any(v is None for v in given):
-            raise ConfigurationError(
+            raise _refused(
                 f"ordered[{name!r}] is {values!r}. Allowed: a list of at least two different "
-                "values, from the first to the last; missing values need no place in it.",
-                parameter="ordered",
+                "values, from the first to the last; missing values need no place in it."
             )
         if is_temporal(table.schema.field(name).type):
-            raise ConfigurationError(
+            raise _refused(
                 f"ordered names {name!r}, a column of dates or times, which have an order of "
-                "their own. Leave it out.",
-                parameter="ordered",
+                "their own. Leave it out."
             )
         try:
             found[at] = value_array(given)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ConfigurationError(
+            raise _refused(
                 f"ordered[{name!r}] mixes values of several types: {given!r}. Give texts, numbers "
-                "or booleans, as the column has them.",
-                parameter="ordered",
+                "or booleans, as the column has them."
             ) from error
     return found
 
@@ -106,16 +103,14 @@ def join_orders(a: pa.Array | None, b: pa.Array | None, name: str) -> pa.Array |
     """
     if a is None or b is None or a.equals(b):
         return b if a is None else a
-    first, second = a.to_pylist(), b.to_pylist()
-    for more, less in ((first, second), (second, first)):
-        place = {value: at for at, value in enumerate(more)}
-        if all(value in place for value in less):
-            places = [place[value] for value in less]
-            if places == sorted(places):
-                return a if more is first else b
+    more, less = (a, b) if len(a) >= len(b) else (b, a)
+    part = set(less.to_pylist())
+    if [value for value in more.to_pylist() if value in part] == less.to_pylist():
+        return more
     raise DataError(
         f"Two parts of the table give the values of {name!r} in different orders: "
-        f"{listed(first)}, and {listed(second)}. Say the order with ordered={{{name!r}: [...]}}."
+        f"{listed(a.to_pylist())}, and {listed(b.to_pylist())}. Say the order with "
+        f"ordered={{{name!r}: [...]}}."
     )
 
 
@@ -158,11 +153,11 @@ def as_date_styles(dates: Any) -> dict[str, str | None]:
             found = mark and (style in DATE_STYLES or "%" in style)
             styles[name if found else str(text)] = style if found else None
     for name, style in styles.items():
-        if style is not None and style not in DATE_STYLES:
-            raise ConfigurationError(
+        if style not in (None, *DATE_STYLES):
+            raise _refused(
                 f"dates: column {name!r} was given the format {style!r}. Allowed: "
                 f"{', '.join(DATE_STYLES)}.",
-                parameter="dates",
+                "dates",
             )
     return styles
 
@@ -172,21 +167,20 @@ def read_dates(table: Source, features: Sequence[str], dates: Any) -> dict[str, 
     readings = {}
     for name, style in as_date_styles(dates).items():
         if name not in features:
-            raise ConfigurationError(
+            raise _refused(
                 f"dates names {name!r}, which is not a feature. The features are: "
                 f"{listed(features)}.",
-                parameter="dates",
+                "dates",
             )
         kind = table.schema.field(name).type
-        if is_temporal(kind):
-            continue
-        if not is_text(kind):
+        if is_text(kind):
+            readings[name] = Reading("date", _find_style(name, sample_texts(table, name), style))
+        elif not is_temporal(kind):
             raise DataError(
                 f"dates names {name!r}, which holds {kind}, not text. Convert it to dates "
                 "or to text first.",
                 parameter="dates",
             )
-        readings[name] = Reading("date", _find_style(name, sample_texts(table, name), style))
     return readings
 
 
@@ -196,18 +190,17 @@ def _find_style(name: str, texts: pa.Array, asked: str | None) -> str:
     known = {style: len(texts) - parse_texts(texts, "date", style).null_count for style in styles}
     most = max(known.values())
     if most == 0:
+        shown = f"no text of it, such as {texts[0].as_py()!r}," if len(texts) else "no row of it"
         raise DataError(
-            f"dates names {name!r}, and no text of it, such as {texts[0].as_py()!r}, is a date "
-            f"written as {' or '.join(styles)}. Name the style, or take the column as it is."
-            if len(texts)
-            else f"dates names {name!r}, which has no value.",
+            f"dates names {name!r}, and {shown} is a date written as {' or '.join(styles)}. Name "
+            "the style, or take the column as it is.",
             parameter="dates",
         )
     best = [style for style, n in known.items() if n == most]
     if len(best) > 1:
-        raise ConfigurationError(
+        raise _refused(
             f"dates: {name!r} matches several formats: {' and '.join(best)}. Choose one: "
             f"'{name}={best[0]}'.",
-            parameter="dates",
+            "dates",
         )
     return best[0]

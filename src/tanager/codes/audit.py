@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tanager.codes.reading import AUDITED_DATES, NUMBER_STYLES, Reading, parse_texts
 from tanager.codes.values import has_order
@@ -90,9 +89,7 @@ def describe_columns(
     for name, chunks in _look(table, table.names).items():
         plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in chunks]
         column = pa.chunked_array(plain)
-        known = column.drop_null()
-        if pa.types.is_floating(known.type):
-            known = known.filter(pc.invert(pc.is_nan(known)))
+        known = column.filter(pc.invert(column.is_null(nan_is_null=True)))
         if name == target and is_text(known.type):
             spelled = _judge_spellings(name, known.unique())
             findings |= {name: spelled} if spelled is not None else {}
@@ -104,11 +101,9 @@ def describe_columns(
             share = counts.field("counts")[at].as_py() / len(known)
         action, reason = _action(name, target, findings.get(name), len(counts), share)
         gaps = 1.0 - len(known) / max(1, len(column))
-        kind = str(table.schema.field(name).type)
-        kind = "text" if is_text(table.schema.field(name).type) else kind
-        if has_order(table.schema.field(name).type):
-            kind = "ordered categories"
-        sheets.append(ColumnSheet(name, kind, len(counts), gaps, top, share, action, reason))
+        kind = table.schema.field(name).type
+        shown = "ordered categories" if has_order(kind) else "text" if is_text(kind) else str(kind)
+        sheets.append(ColumnSheet(name, shown, len(counts), gaps, top, share, action, reason))
     return sheets
 
 
@@ -118,32 +113,26 @@ def _action(
     if name == target:
         return "the target", "" if finding is None else finding.reason
     if finding is not None:
-        action = finding.action if finding.action != "none" else "taken as it is"
-        return action, finding.reason
+        return finding.action.replace("none", "taken as it is"), finding.reason
     if n_values <= 1:
         return "taken as it is", "constant: carries no information"
-    if share > DOMINATING:
-        return "taken as it is", "one value dominates"
-    return "taken as it is", ""
+    return "taken as it is", "one value dominates" if share > DOMINATING else ""
 
 
 def audit_columns(table: Source, features: Collection[str], kept: Collection[str]) -> list[Finding]:
     """Judge the columns that may not be what they seem; those in `kept` are left unchanged."""
+    texts = {name for name in features if is_text(table.schema.field(name).type)}
     suspects = [
         name
         for name in features
         if name not in kept
-        and (
-            is_text(table.schema.field(name).type)
-            or (_may_be_id(name) and pa.types.is_integer(table.schema.field(name).type))
-        )
+        if name in texts
+        or (_may_be_id(name) and pa.types.is_integer(table.schema.field(name).type))
     ]
     if not suspects:
         return []
     found = [
-        _judge_chunks(name, chunks)
-        if is_text(table.schema.field(name).type)
-        else _judge_ids(name, chunks)
+        judge_texts(name, *_distinct_texts(chunks)) if name in texts else _judge_ids(name, chunks)
         for name, chunks in _look(table, suspects).items()
     ]
     return [finding for finding in found if finding is not None]
@@ -172,28 +161,21 @@ def _sample(table: Source, columns: list[str]) -> Iterator[pa.RecordBatch]:
                 break
 
 
-def _judge_chunks(name: str, chunks: list[pa.Array]) -> Finding | None:
-    known, distinct = _distinct_texts(chunks)
-    return None if len(distinct) == 0 else judge_texts(name, distinct, known)
-
-
 def sample_texts(table: Source, column: str) -> pa.Array:
     """Return the distinct texts of a column in the audited rows."""
-    return _distinct_texts(_look(table, [column])[column])[1]
+    return _distinct_texts(_look(table, [column])[column])[0]
 
 
-def _distinct_texts(chunks: list[pa.Array]) -> tuple[int, pa.Array]:
-    """Return the number of rows that aren't missing, and their distinct texts."""
+def _distinct_texts(chunks: list[pa.Array]) -> tuple[pa.Array, int]:
+    """Return the distinct texts, and the number of rows that aren't missing."""
     known, distinct = 0, pa.array([], pa.string())
     for chunk in chunks:
         known += len(chunk) - chunk.null_count
-        if pa.types.is_dictionary(chunk.type):
-            used = np.unique(chunk.indices.drop_null().to_numpy(zero_copy_only=False))
-            values = chunk.dictionary.take(pa.array(used))
-        else:
-            values = chunk.drop_null()
+        values = chunk.drop_null().unique()
+        if pa.types.is_dictionary(values.type):
+            values = values.dictionary_decode()
         distinct = pa.concat_arrays([distinct, values.cast(pa.string())]).unique()
-    return known, distinct
+    return distinct, known
 
 
 def judge_texts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
@@ -204,6 +186,8 @@ def judge_texts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
     >>> finding.action, finding.reason
     ('read as numbers', "62 numbers; 'unknown' counts as missing")
     """
+    if len(distinct) == 0:
+        return None
     return (
         _judge_dates(name, distinct)
         or _judge_numbers(name, distinct)
@@ -214,28 +198,21 @@ def judge_texts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
 
 
 def _judge_dates(name: str, distinct: pa.Array) -> Finding | None:
-    good = []
-    for style in AUDITED_DATES:
-        strays = _strays(distinct, "date", style, LEAST_DATES)
-        if strays is not None:
-            good.append((style, strays))
+    good = _styles(distinct, "date", AUDITED_DATES, LEAST_DATES)
     # 03/04/2020 may be in March or April: if both styles parse, neither is certain.
-    if not good or (len(good) > 1 and {s for s, _ in good} >= {"%d/%m/%Y", "%m/%d/%Y"}):
+    if not good or good.keys() >= {"%d/%m/%Y", "%m/%d/%Y"}:
         return None
-    style, strays = min(good, key=lambda pair: len(pair[1]))
-    reason = f"{len(distinct) - len(strays):,} dates{_listed(strays)}"
+    style = min(good, key=lambda style: len(good[style]))
+    reason = f"{len(distinct) - len(good[style]):,} dates{_listed(good[style])}"
     return Finding(name, "dates", "read as dates", reason, Reading("date", style))
 
 
 def _judge_numbers(name: str, distinct: pa.Array) -> Finding | None:
-    best: tuple[str, list[str]] | None = None
-    for style in NUMBER_STYLES:
-        strays = _strays(distinct, "number", style, LEAST_REALS)
-        if strays is not None and (best is None or len(strays) < len(best[1])):
-            best = (style, strays)
-    if best is None:
+    good = _styles(distinct, "number", NUMBER_STYLES, LEAST_REALS)
+    if not good:
         return None
-    style, strays = best
+    style = min(good, key=lambda style: len(good[style]))
+    strays = good[style]
     texts: list[str] = distinct.to_pylist()
     if any(len(t) > 1 and t[0] == "0" and t.isdigit() for t in texts):
         return None  # a leading zero suggests a code, not a number
@@ -307,7 +284,7 @@ def _may_be_id(name: str) -> bool:
 
 def _judge_ids(name: str, chunks: list[pa.Array]) -> Finding | None:
     """Find row numbers and unique whole numbers in columns whose name suggests an identifier."""
-    values = _first_numbers(chunks)
+    values = pa.chunked_array(chunks).drop_null().slice(0, AUDIT_ROWS).to_numpy()
     if name in _INDEX_NAMES and len(values) > 1 and bool((np.diff(values) == 1).all()):
         reason = f"row numbers from {int(values[0]):,} on"
         return Finding(name, "row numbers", "left out", reason, Reading("nothing"))
@@ -320,28 +297,18 @@ def _judge_ids(name: str, chunks: list[pa.Array]) -> Finding | None:
     return Finding(name, "names of rows", "left out", reason, Reading("nothing"))
 
 
-def _first_numbers(chunks: list[pa.Array]) -> NDArray[Any]:
-    """Return the known numbers of the first rows, as many as the audit reads from a file."""
-    parts, left = [], AUDIT_ROWS
-    for chunk in chunks:
-        parts.append(chunk.slice(0, left).drop_null().to_numpy(zero_copy_only=False))
-        left -= len(parts[-1])
-        if left <= 0:
-            break
-    return np.concatenate(parts)
-
-
-def _strays(distinct: pa.Array, kind: str, style: str, least: int) -> list[str] | None:
-    """Return the texts that don't parse in this style; None if there are too many to ignore."""
-    if len(distinct) < least:
-        return None
-    parsed = parse_texts(distinct, kind, style)
-    n_good = len(parsed) - parsed.null_count
-    n_bad = len(parsed) - n_good
-    if n_good < least or n_bad > STRAYS or n_good < MOSTLY * len(parsed):
-        return None
-    strays: list[str] = distinct.filter(parsed.is_null()).to_pylist()
-    return strays
+def _styles(
+    distinct: pa.Array, kind: str, styles: Collection[str], least: int
+) -> dict[str, list[str]]:
+    """Return the styles in which all but a few texts parse, with the texts that don't."""
+    found = {}
+    for style in styles if len(distinct) >= least else ():
+        parsed = parse_texts(distinct, kind, style)
+        n_bad = parsed.null_count
+        n_good = len(parsed) - n_bad
+        if n_good >= least and n_bad <= STRAYS and n_good >= MOSTLY * len(parsed):
+            found[style] = distinct.filter(parsed.is_null()).to_pylist()
+    return found
 
 
 def _listed(strays: list[str]) -> str:

@@ -1,16 +1,14 @@
 """Code a few rows cell by cell, in Python.
 
 For up to four rows, this takes a tenth of the time needed to open them as a table. Every cell
-gets the code its column's `encode` would return; if any cell needs a conversion, a warning or
-an error, all rows are opened as a table instead.
+gets the code its column's `encode` would return; if any cell is a date, or needs to be parsed or
+refused, all rows are opened as a table instead.
 """
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from datetime import date, datetime
 from operator import itemgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -18,32 +16,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
-from tanager.codes.reading import DATE_STYLES, NUMBER_SIGNS, NUMBER_STYLES, Reading
 from tanager.codes.rows import Codes
 
 if TYPE_CHECKING:
     from tanager.codes.codebook import Codebook
 
 CellCoders = dict[type, Callable[[Any], int]]  # by the type of the cell
-Reader = Callable[[str], Any]
 
 _FEW_ROWS = 4
 _EXACT = 1 << 53  # from here on, a float can't represent every whole number
 _WIDE = 1 << 63  # from here on, a 64-bit integer can't
-_EPOCH, _DAY_ONE = datetime(1970, 1, 1), date(1970, 1, 1).toordinal()
 _INSTANTS = (np.datetime64, np.timedelta64)  # their Python values may be plain integers
-_TIME = r"(?:[T ](?P<hour>\d{2}):(?P<minute>\d{2})(?::(?P<second>\d{2}))?)?"
-
-
-def _date_pattern(style: str) -> re.Pattern[str]:
-    """Return a pattern for the parts of a date; it accepts fewer spellings than Arrow."""
-    pattern = re.escape("%Y-%m-%d" if style == "ISO" else style)
-    for mark, name, width in (("%Y", "year", 4), ("%m", "month", 2), ("%d", "day", 2)):
-        pattern = pattern.replace(re.escape(mark), rf"(?P<{name}>\d{{{width}}})")
-    return re.compile(pattern + (_TIME if style == "ISO" else ""), re.ASCII)
-
-
-_DATES = {style: _date_pattern(style) for style in DATE_STYLES}
 
 
 class _NeedsTable(Exception):  # noqa: N818
@@ -56,10 +39,14 @@ class CellCoder:
     def __init__(self, codebook: Codebook) -> None:
         self._codebook = codebook
         self._names = codebook.domain.names
-        readings = [codebook.readings.get(column.name) for column in codebook.columns]
-        self._readers = [None if reading is None else _reader(reading) for reading in readings]
-        pairs = zip(codebook.columns, self._readers, strict=True)
-        self._coders = [_cell_coders(column, read) for column, read in pairs]
+        left_out = dict.fromkeys((str, int, float, bool, NoneType), lambda _: 0)
+        self._coders = [
+            left_out if codebook.leaves_out(column.name) else _cell_coders(column)
+            for column in codebook.columns
+        ]
+        self._parsed = [
+            name in codebook.readings and not codebook.leaves_out(name) for name in self._names
+        ]
         self._dtype = codebook.dtype
         self._pick = itemgetter(*self._names)
 
@@ -75,21 +62,17 @@ class CellCoder:
         return np.ascontiguousarray(np.array(codes, dtype=self._dtype).T)
 
     def read(self, X: Any) -> list[list[Any]] | None:
-        """Return the cells, with numbers and dates stored as text parsed; None as in `encode`."""
+        """Return the cells; None as in `encode`, or if some are texts of numbers or dates."""
         rows = self._rows(X)
         if rows is None:
             return None
-        try:
-            return [self._read(row) for row in rows]
-        except _NeedsTable:
-            return None
-
-    def _read(self, row: Sequence[Any]) -> list[Any]:
-        cells = [_plain(cell) for cell in row]
-        if any(type(cell) in (list, tuple) for cell in cells):
-            raise _NeedsTable  # columns of one cell each
-        pairs = zip(self._readers, cells, strict=True)
-        return [read(c) if read is not None and type(c) is str else c for read, c in pairs]
+        cells = [[_plain(cell) for cell in row] for row in rows]
+        for row in cells:
+            if any(type(cell) in (list, tuple) for cell in row):
+                return None  # columns of one cell each
+            if any(parsed and type(c) is str for parsed, c in zip(self._parsed, row, strict=True)):
+                return None
+        return cells
 
     def _code(self, row: Sequence[Any]) -> list[int]:
         try:
@@ -173,24 +156,14 @@ def _plain(cell: Any) -> Any:
     return cell.item() if isinstance(cell, np.generic) and not isinstance(cell, _INSTANTS) else cell
 
 
-def _cell_coders(column: Column, read: Reader | None) -> CellCoders:
+def _cell_coders(column: Column) -> CellCoders:
     """Return the functions that code a cell, by the types that need no conversion."""
-    if read is _left_out:
-        return dict.fromkeys((str, int, float, bool, NoneType, date, datetime), lambda _: 0)
     null = column.null_code
     if isinstance(column, CategoricalColumn):
         coders = _category_coders(column)
     else:
-        coders = _number_coders(column)
-    coders[NoneType] = lambda _: null
-    if read is not None:
-
-        def code_text(cell: str) -> int:
-            value = read(cell)
-            return coders[type(value)](value)
-
-        coders[str] = code_text
-    return coders
+        coders = {} if column.temporal else _number_coders(column)
+    return {**coders, NoneType: lambda _: null}
 
 
 class _Index(dict[Any, int]):
@@ -244,63 +217,4 @@ def _number_coders(column: NumericColumn) -> CellCoders:
             return null
         raise _NeedsTable
 
-    def code_instant(cell: datetime) -> int:
-        if cell.tzinfo is not None:
-            raise _NeedsTable
-        since = cell - _EPOCH
-        ticks = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
-        if not -_EXACT < ticks < _EXACT:
-            raise _NeedsTable
-        return bisect_left(ends, ticks / 1_000_000)
-
-    if not column.temporal:
-        return {int: code_number, float: code_number, bool: code_number}
-    if column.temporal != "date":
-        return {}
-    return {
-        str: lambda cell: code_instant(_read_date(cell, "ISO")),
-        datetime: code_instant,
-        date: lambda cell: bisect_left(ends, float((cell.toordinal() - _DAY_ONE) * 86_400)),
-    }
-
-
-def _read_date(text: str, style: str) -> datetime:
-    found = _DATES[style].fullmatch(text)
-    if found is None:
-        raise _NeedsTable
-    parts = {name: int(digits) for name, digits in found.groupdict().items() if digits}
-    try:
-        return datetime(**parts)  # type: ignore[arg-type]
-    except ValueError:  # not a calendar day: Arrow has its own interpretation
-        raise _NeedsTable from None
-
-
-def _left_out(_: str) -> None:
-    """Ignore the text."""
-
-
-def _reader(reading: Reading) -> Reader:
-    """Return a function that parses one text as `Reading.read` parses many; None is missing."""
-    if reading.kind == "nothing":
-        return _left_out
-    good, changes = NUMBER_STYLES.get(reading.style, ("", ()))
-    pattern = re.compile(good, re.ASCII)
-
-    def read(cell: str) -> float | datetime | None:
-        text = cell.strip(" ")
-        if not text:
-            return None
-        # Other styles may need a warning, and other alphabets have digits and spaces too.
-        if not (text.isascii() and text.isprintable()):
-            raise _NeedsTable
-        if reading.kind == "date":
-            return _read_date(text, reading.style)
-        if not text[0].isdigit() or not text[-1].isdigit():
-            text = re.sub(NUMBER_SIGNS, "", text)
-        if pattern.match(text) is None:
-            raise _NeedsTable
-        for old, new in changes:
-            text = text.replace(old, new)
-        return float(text)
-
-    return read
+    return {int: code_number, float: code_number, bool: code_number}

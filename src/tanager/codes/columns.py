@@ -102,13 +102,11 @@ class CategoricalColumn(_CodedColumn):
     values: pa.Array
     missing_code: int | None
     ordered: bool = False  # whether the order of the values is meaningful
-    # {"", "date", "time", "duration"}; set if the values are texts of instants (in UTC, to the
-    # microsecond), times of day, or durations in seconds
-    temporal: str = ""
     # the code shared by all values that aren't listed, or None if those are unknown
     other_code: int | None = None
 
     kind = "categorical"
+    temporal = ""
 
     def __getstate__(self) -> dict[str, Any]:
         # Arrow arrays are rebuilt from plain values: not every serialiser restores them correctly.
@@ -188,7 +186,6 @@ class CategoricalColumn(_CodedColumn):
             "values": self.values.to_pylist(),
             "missing_code": self.missing_code,
             "ordered": self.ordered,
-            **({"temporal": self.temporal} if self.temporal else {}),
             **({"other_code": self.other_code} if self.other_code is not None else {}),
         }
 
@@ -276,8 +273,8 @@ def column_from_dict(data: dict[str, Any]) -> Column:
             str(data["temporal"]),
         )
     values = plain_array(data["values"], FAMILY_TYPES[data["family"]])
-    facts = data["missing_code"], bool(data["ordered"]), str(data.get("temporal", ""))
-    return CategoricalColumn(data["name"], values, *facts, data.get("other_code"))
+    facts = data["missing_code"], bool(data["ordered"]), data.get("other_code")
+    return CategoricalColumn(data["name"], values, *facts)
 
 
 def value_array(values: list[Any]) -> pa.Array:

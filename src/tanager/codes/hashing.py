@@ -72,22 +72,22 @@ class Fold:
 
     def __call__(self, indices: NDArray[Any]) -> NDArray[np.bool_]:
         """Return a mask of the selected rows."""
-        held: NDArray[np.bool_] = folds_of(self.seed, indices, self.n_folds) == self.fold
-        return held if self.inside else ~held
+        held = folds_of(self.seed, indices, self.n_folds) == self.fold
+        return np.asarray(held == self.inside)
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Selects the rows whose hash is at most a bound, or the others, for `Rows.subset`."""
+    """Selects the rows whose hash is at most a bound (`hash_bound`), or the others."""
 
     seed: int
-    bound: int  # use `tanager.codes.hash_bound` for a sample of a given size
+    bound: int
     inside: bool = True  # whether to select the rows of the sample or the others
 
     def __call__(self, indices: NDArray[Any]) -> NDArray[np.bool_]:
         """Return a mask of the selected rows."""
-        held: NDArray[np.bool_] = row_hash(self.seed, indices) <= np.uint64(self.bound)
-        return held if self.inside else ~held
+        held = row_hash(self.seed, indices) <= np.uint64(self.bound)
+        return np.asarray(held == self.inside)
 
 
 def collect_rows(rows: Rows, choice: Choice | None, context: FitContext) -> Rows:

@@ -139,14 +139,14 @@ def _add_findings(findings: Sequence[Finding], context: FitContext) -> None:
 def _pool_rare(seen: Seen, raw: RawRows, missing: str, context: FitContext) -> None:
     """Reduce categories with more values than codes to the most frequent values.
 
-    Dates and ordered values are rejected later instead. The rows are read once more to count the
+    Ordered values are rejected later instead. The rows are read once more to count the
     values of these columns.
     """
     many = {
         at: one
         for at, one in enumerate(seen.features)
         if isinstance(one, SeenCategory) and one.n_codes(missing) > MAX_ARITY
-        if not one.temporal and one.order is None and can_pool(one.values)
+        if one.order is None and can_pool(one.values)
     }
     if not many:
         return
@@ -280,9 +280,10 @@ def _blank_features(
         kind = table.schema.field(name).type
         temporal = temporal_kind(value_type(kind))
         is_category = family_of(kind, name) in ("text", "boolean", "null")
-        if is_category or pa.types.is_dictionary(kind) or name in asked or at in orders:
+        is_category |= pa.types.is_dictionary(kind) or name in asked or at in orders
+        if is_category and not temporal:
             typed = at not in orders and has_order(kind)
-            found.append(SeenCategory(name, temporal, typed, order=orders.get(at)))
+            found.append(SeenCategory(name, typed, order=orders.get(at)))
         else:
             found.append(SeenNumeric(name, temporal))
     return found

@@ -125,7 +125,6 @@ class SeenCategory:
     """Statistics of a feature with distinct values."""
 
     name: str
-    temporal: str  # see `temporal_kind`
     typed_order: bool  # whether its type defines an order
     values: pa.Array | None = None
     order: pa.Array | None = None
@@ -145,7 +144,7 @@ class SeenCategory:
         """Add some rows of the column."""
         values, missing = distinct_values(array, self.name)
         order = dictionary_order(array, self.name) if self.typed_order else None
-        self.merge(SeenCategory(self.name, "", False, values, order, missing))
+        self.merge(SeenCategory(self.name, False, values, order, missing))
 
     def merge(self, other: SeenCategory) -> None:
         """Add the statistics of other rows."""
@@ -170,7 +169,7 @@ class SeenCategory:
         else:
             values = sort_values(self.values)
         own = len(values) if self.missing and making.missing == "value" else None
-        return CategoricalColumn(self.name, values, own, ordered, self.temporal, other)
+        return CategoricalColumn(self.name, values, own, ordered, other)
 
 
 @dataclass
@@ -178,7 +177,7 @@ class SeenNumeric:
     """Statistics of a numeric feature, apart from the sample."""
 
     name: str
-    temporal: str
+    temporal: str  # see `temporal_kind`
     missing: bool = False
     is_empty: bool = True  # whether all rows are missing
     whole: bool = True  # whether all numbers have an integer type

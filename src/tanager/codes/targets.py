@@ -22,6 +22,10 @@ MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of fixed-width tex
 # A weight is the number of rows that a row represents. Within these bounds, no product or
 # square of weights leaves the range of floats.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-50, 1e50
+_WEIGHTS = (
+    f"Allowed: zero, and finite numbers from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}. Drop or correct "
+    "the row, or scale the weights."
+)
 _UNIT = 1_127  # sums are multiples of 2^-1127, which is below the last bit of any float
 
 
@@ -34,17 +38,9 @@ def as_labels(
     """
     own = getattr(y, "name", None)
     name = own if name is None and isinstance(own, str) else name
-    shape = getattr(y, "shape", None)
     arrow = isinstance(y, pa.Array | pa.ChunkedArray) or hasattr(y, "__arrow_c_stream__")
-    if getattr(getattr(y, "dtype", None), "kind", "") == "c":
-        raise _no_classes(y.dtype, name)
-    if arrow and (shape is None or len(shape) == 1):
-        labels = _admit(y, name)
-        if pa.types.is_nested(value_type(labels.type)):
-            raise _no_classes(type(next(iter(y))).__name__, name)
-        if pa.types.is_temporal(labels.type):
-            raise _no_classes(getattr(y, "dtype", labels.type), name)
-        return column_labels(labels, name, start)
+    if arrow and len(getattr(y, "shape", (0,))) == 1 and not _is_complex(y):
+        return column_labels(_admit(y, name), name, start)
     array = _as_array(y, warn, name)
     if array.dtype.kind not in "biufOUST":
         raise _no_classes(array.dtype, name)
@@ -55,6 +51,10 @@ def as_labels(
     if array.dtype.kind in kept and array.dtype.char != "g":  # g: extended floats
         return labels, array.dtype.newbyteorder("=")
     return labels, dtype
+
+
+def _is_complex(y: Any) -> bool:
+    return getattr(getattr(y, "dtype", None), "kind", "") == "c"
 
 
 def _as_array(y: Any, warn: bool, name: str | None) -> NDArray[Any]:
@@ -200,11 +200,12 @@ def _check_float(array: NDArray[Any], name: str | None) -> None:
             f"{_input(name)} contains infinity or a value too large for dtype('float64'). "
             "Labels must be strings, integers, booleans or categories."
         )
-    if (array != np.floor(array)).any():
+    fractions = array[array != np.floor(array)]
+    if len(fractions):
         raise DataError(
             f"Unknown label type: continuous. Maybe the {_called(name)} is one of regression: it "
-            f"has numbers with fractions, such as {array[array != np.floor(array)][0]:g}. Turn it "
-            "into classes first, for example with pandas.cut."
+            f"has numbers with fractions, such as {fractions[0]:g}. Turn it into classes first, "
+            "for example with pandas.cut."
         )
 
 
@@ -245,30 +246,24 @@ def as_weights(sample_weight: Any, n_rows: int | None) -> Floats:
 
 def check_weights(weights: Floats, start: int) -> None:
     """Raise if a weight is negative, infinite, missing, tiny or huge, and name the row."""
-    good = (weights == 0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
-    if good.all():
-        return
-    row = int(np.argmin(good))
-    if np.isfinite(weights[row]) and weights[row] > 0:
-        allowed = f"Allowed: zero, and from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}. Scale the weights."
-    else:
-        allowed = "A weight is a finite number, zero or more. Drop or correct the row."
-    raise DataError(f"sample_weight of row {start + row} is {weights[row]}. {allowed}")
+    good = _are_weights(weights)
+    if not good.all():
+        row = int(np.argmin(good))
+        raise DataError(f"sample_weight of row {start + row} is {weights[row]}. {_WEIGHTS}")
+
+
+def _are_weights(weights: Floats) -> NDArray[np.bool_]:
+    return (weights == 0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
 
 
 def weight_column(column: pa.Array, name: str, start: int) -> Floats:
     """Return the weights in some rows of a column, from row `start` on; raise if one is null."""
     if family_of(column.type, name) == "text":
-        raise DataError(
-            f"The weights in column {name!r} are text. A weight is a finite number, zero or more. "
-            "Name another column, or convert this one."
-        )
+        raise DataError(f"The weights in column {name!r} are text. {_WEIGHTS}")
     numbers, nulls = to_numbers(column, name)
     if nulls is not None:
-        raise DataError(
-            f"The weights in column {name!r} have a null (row {start + int(np.argmax(nulls))}). "
-            "A weight is a finite number, zero or more. Drop or correct the row."
-        )
+        row = start + int(np.argmax(nulls))
+        raise DataError(f"The weights in column {name!r} have a null (row {row}). {_WEIGHTS}")
     return numbers.astype(np.float64, copy=False)
 
 
@@ -299,18 +294,15 @@ def class_factors(class_weight: Any, classes: NDArray[Any], sums: Floats) -> Flo
             f"class_weight names {listed(strange)}, which the target does not have. "
             f"Its classes are: {listed(known)}."
         )
+    why = ""
     try:
         factors = np.array([float(class_weight.get(label, 1.0)) for label in known])
     except (TypeError, ValueError, OverflowError) as error:
+        why, factors = f" has a weight that isn't a number ({error})", np.array([np.nan])
+    if not _are_weights(factors).all():
         raise ConfigurationError(
-            f"class_weight={dict(class_weight)!r} has a weight that isn't a number ({error}). "
-            f"Allowed: zero, and from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}."
-        ) from error
-    good = (factors == 0) | ((factors >= LEAST_WEIGHT) & (factors <= MOST_WEIGHT))
-    if not good.all():
-        raise ConfigurationError(
-            f"class_weight={dict(class_weight)!r}. Allowed: zero, and from {LEAST_WEIGHT:g} to "
-            f"{MOST_WEIGHT:g}."
+            f"class_weight={dict(class_weight)!r}{why}. Allowed: zero, and from "
+            f"{LEAST_WEIGHT:g} to {MOST_WEIGHT:g}."
         )
     return factors
 

@@ -7,7 +7,6 @@ the text '3' are the same value. Anything else raises an error that names the co
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -85,22 +84,16 @@ def family_of(kind: pa.DataType, name: str) -> str:
 
 def to_family(values: pa.Array, family: str, name: str, known: pa.Array | None = None) -> pa.Array:
     """Convert values to a family, or to null; `known` are the values to look them up in."""
-    kind = values.type
+    kind, wanted = values.type, FAMILY_TYPES[family]
     own = family_of(kind, name)
-    wanted = FAMILY_TYPES[family]
     if kind == wanted:
         return values
     if own == "null" or family == "null" or _all_missing(values):
         return pa.nulls(len(values), wanted)
     if family == "text":
-        if own == "text" or own == "integer":
-            return _cast(values, wanted, name)
-        if pa.types.is_duration(kind):
-            # Arrow can't cast durations to text, so use their seconds.
-            return _cast(_seconds(values, name), wanted, name)
-        if is_temporal(kind):
-            return _cast(_cast(values, _common_unit(kind), name), wanted, name)
-        if own == "real":
+        if own in ("text", "integer"):
+            return values.cast(wanted)
+        if own == "real" and not is_temporal(kind):
             return _whole_texts(values, name, known)
         raise _type_error(name, "text", str(kind))
     refuse_temporal(values, name)
@@ -120,23 +113,16 @@ def _whole_texts(values: pa.Array, name: str, known: pa.Array | None) -> pa.Arra
     """Return whole floats as texts of integers; raise for others, or if a known text is '1.0'."""
     import pyarrow.compute as pc
 
-    if known is not None and pc.any(pc.match_substring_regex(known, _DECIMAL)).as_py():
-        raise _type_error(name, "text", str(values.type))
     numbers, nulls = to_numbers(values, name)
     gaps = np.isnan(numbers) if nulls is None else np.isnan(numbers) | nulls
     given = numbers[~gaps]
     # Past 2^53, a float represents several integers.
-    if not ((np.abs(given) < 2.0**53) & (given == np.trunc(given))).all():
+    whole = ((np.abs(given) < 2.0**53) & (given == np.trunc(given))).all()
+    if not whole or (
+        known is not None and pc.any(pc.match_substring_regex(known, _DECIMAL)).as_py()
+    ):
         raise _type_error(name, "text", str(values.type))
-    whole = np.where(gaps, 0.0, numbers).astype(np.int64)
-    return pa.array(whole, mask=gaps).cast(pa.string())
-
-
-def _common_unit(kind: pa.DataType) -> pa.DataType:
-    """Return the type by which dates and times are converted to text: one text per instant."""
-    if pa.types.is_time(kind):
-        return pa.time64("us")
-    return pa.timestamp("us")
+    return pa.array(np.where(gaps, 0.0, numbers).astype(np.int64), mask=gaps).cast(pa.string())
 
 
 def to_numbers(
@@ -151,9 +137,9 @@ def to_numbers(
     if pa.types.is_dictionary(kind):
         array, kind = array.dictionary_decode(), kind.value_type
     if temporal == "date" and is_text(kind):
-        array = _seconds(_parse_iso(array, name), name)
+        array = _seconds(_parse_iso(array, name))
     elif is_temporal(kind):
-        array = _seconds(array, name)
+        array = _seconds(array)
     elif temporal and not _all_missing(array):
         raise _type_error(name, "dates or times", str(kind))
     family = family_of(array.type, name)
@@ -195,21 +181,16 @@ def _narrow(array: pa.Array) -> pa.Array:
         return array.cast(pa.float64(), safe=False)
 
 
-def _seconds(array: pa.Array, name: str) -> pa.Array:
-    kind = array.type
-    if pa.types.is_date(kind):
+def _seconds(array: pa.Array) -> pa.Array:
+    """Return instants as seconds since 1970, times of day and durations as seconds."""
+    if pa.types.is_date(array.type):
         array = array.cast(pa.timestamp("s"), safe=False)
-    if pa.types.is_time(kind):
-        array = array.cast(pa.time64("ns")).cast(pa.int64())
-        scale = 1e-9
-    elif pa.types.is_timestamp(array.type) or pa.types.is_duration(array.type):
-        scale = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}[array.type.unit]
-        array = array.cast(pa.int64())
-    else:
-        raise _type_error(name, "dates or times", str(kind))
-    nulls = plain_numbers(array.is_null()) if array.null_count else None
-    ticks = plain_numbers(array.fill_null(0))
-    return pa.array(ticks / round(1 / scale), mask=nulls)
+    elif pa.types.is_time(array.type):
+        array = array.cast(pa.time64("ns"))
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
+    ticks = array.cast(pa.int64())
+    nulls = plain_numbers(ticks.is_null()) if ticks.null_count else None
+    return pa.array(plain_numbers(ticks.fill_null(0)) / per_second, mask=nulls)
 
 
 def _parse(array: pa.Array, name: str) -> pa.Array:
@@ -241,15 +222,6 @@ def _parse_iso(array: pa.Array, name: str) -> pa.Array:
     return dates
 
 
-def _cast(array: pa.Array, kind: pa.DataType, name: str) -> pa.Array:
-    try:
-        return array.cast(kind)
-    except pa.ArrowInvalid as error:
-        raise DataError(
-            f"Column {name!r} cannot be read as {kind}: {error} Convert it first."
-        ) from error
-
-
 def _type_error(name: str, wanted: str, given: str) -> DataError:
     return DataError(
         f"Column {name!r} holds {wanted} in the model and has the type {given} here. "
@@ -267,29 +239,23 @@ class Distinct(NamedTuple):
 
 def distinct_values(array: pa.Array, name: str) -> Distinct:
     """Return the distinct values of a column of any type."""
-    kind = array.type
+    kind, family = array.type, family_of(array.type, name)
     if pa.types.is_dictionary(kind):
         return _distinct_dictionary(array, name)
-    if is_temporal(kind):
-        array = to_family(array, "text", name)
-    family = family_of(array.type, name)
     if family == "null":
         return Distinct(pa.array([], pa.null()), len(array) > 0)
     if family == "integer" and kind != pa.uint64():
         numbers, nulls = to_numbers(array, name)
         valid = numbers if nulls is None else numbers[~nulls]
         return Distinct(check_arity(pa.array(distinct_integers(valid)), name), nulls is not None)
-    unique = array.unique()
-    found = unique.drop_null()
-    if pa.types.is_decimal(kind):
-        found = _exact_floats(check_arity(found, name), name)
+    found = check_arity(array.unique().drop_null(), name)
+    if family == "integer":
+        found = _to_integers(found, name)
     elif family == "real":
-        found = _finite(found, name)
+        found = _to_floats(found, name)
     elif found.type != FAMILY_TYPES[family]:
-        check_arity(found, name)
-        found = to_integers(found, name) if family == "integer" else to_family(found, family, name)
-    missing = array.null_count > 0 or bool(array.is_null(nan_is_null=True).true_count)
-    return Distinct(check_arity(found, name), missing)
+        found = to_family(found, family, name)
+    return Distinct(found, bool(array.is_null(nan_is_null=True).true_count))
 
 
 def _distinct_dictionary(array: pa.DictionaryArray, name: str) -> Distinct:
@@ -319,35 +285,33 @@ def distinct_integers(numbers: Ints) -> Ints:
     return np.flatnonzero(present) + low
 
 
-def _finite(values: pa.Array, name: str) -> pa.Array:
-    numbers = values.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+def _to_floats(values: pa.Array, name: str) -> pa.Array:
+    """Return distinct numbers as floats, ascending, without NaN."""
+    exact = pa.types.is_decimal(values.type)
+    floats = decimals_to_floats(values) if exact else values.cast(pa.float64(), safe=False)
+    numbers = plain_numbers(floats)
     if np.isinf(numbers).any():
         raise infinite_error(name)
     # -0.0 and 0.0 are the same number.
-    return pa.array(np.unique(numbers[~np.isnan(numbers)] + 0.0))
+    found = np.unique(numbers[~np.isnan(numbers)] + 0.0)
+    if exact and len(found) < len(values):
+        raise _wide_error(name, "decimals of more digits than a float holds")
+    return pa.array(found)
 
 
-def _exact_floats(values: pa.Array, name: str) -> pa.Array:
-    """Return decimals as floats; raise if one has more digits than a float can hold."""
-    floats = decimals_to_floats(values)
-    for decimal, number in zip(values.to_pylist(), floats.to_pylist(), strict=True):
-        if (int(number) if number.is_integer() else Decimal(repr(number))) != decimal:
-            raise DataError(
-                f"Column {name!r} has categories of more digits than a float holds, such as "
-                f"{decimal}. Turn the column into strings, or treat it as numeric."
-            )
-    return _finite(floats, name)
-
-
-def to_integers(values: pa.Array, name: str) -> pa.Array:
+def _to_integers(values: pa.Array, name: str) -> pa.Array:
     """Return unsigned integers as int64."""
     try:
         return values.cast(pa.int64())
     except pa.ArrowInvalid as error:
-        raise DataError(
-            f"Column {name!r} has integers past 2^63, too large for a category. "
-            "Turn the column into strings, or treat it as numeric."
-        ) from error
+        raise _wide_error(name, "integers past 2^63") from error
+
+
+def _wide_error(name: str, what: str) -> DataError:
+    return DataError(
+        f"Column {name!r} has {what}, too large for a category. "
+        "Turn the column into strings, or treat it as numeric."
+    )
 
 
 def unite_values(a: pa.Array, b: pa.Array, name: str) -> pa.Array:
@@ -361,11 +325,9 @@ def unite_values(a: pa.Array, b: pa.Array, name: str) -> pa.Array:
 
 def sort_values(values: pa.Array) -> pa.Array:
     """Sort: numbers by value, text by code points, False before True."""
-    if len(values) < 2:
-        return values
     if pa.types.is_boolean(values.type):
         return pa.array(sorted(values.to_pylist()), pa.bool_())
-    return values.sort()
+    return values.sort() if len(values) > 1 else values
 
 
 def can_pool(values: pa.Array) -> bool:

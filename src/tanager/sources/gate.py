@@ -185,11 +185,14 @@ def _from_mixed(values: NDArray[Any], what: str) -> pa.Array:
         )
     try:
         floats = [None if gap else float(v) for gap, v in zip(gaps, values, strict=True)]
-    except OverflowError:
-        floats = []
+    except OverflowError as error:
+        raise DataError(
+            f"{what} contains infinity or a value too large for dtype('float64'). Replace it by "
+            "the largest that has a meaning."
+        ) from error
     if len(set(floats) - {None}) < len(set(present)):
         raise DataError(
-            f"{what} has whole numbers that floats can't hold or tell apart, past 64 bits or among "
+            f"{what} has whole numbers that floats can't tell apart, past 64 bits or among "
             "fractions. Turn the column into strings."
         )
     return pa.array(floats)

@@ -10,8 +10,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import numpy as np
-
 from tanager.codes.reading import ISO_DATE, NUMBER_SIGNS, NUMBER_STYLES, YEAR_FIRST
 from tanager.errors import ConfigurationError
 
@@ -39,8 +37,6 @@ class Dialect:
     epoch = "CAST(EXTRACT(EPOCH FROM {}) AS DOUBLE PRECISION)"
     since_midnight = epoch
     duration = epoch
-    # An instant in whole microseconds: in seconds, distinct ones far from 1970 would collide.
-    micros = "CAST(ROUND(EXTRACT(EPOCH FROM {}) * 1000000) AS BIGINT)"
     holds_nul = True
     join = "JOIN"
     name_bytes = 10_000
@@ -92,27 +88,6 @@ class Dialect:
         templates = {"time": self.since_midnight, "duration": self.duration}
         return templates.get(temporal, self.epoch).format(column)
 
-    def moment(self, column: str, temporal: str) -> str:
-        """Return a column of times of day or durations, used as categories, in seconds.
-
-        Dates are in microseconds, as in `known_moment`.
-        """
-        return self.micros.format(column) if temporal == "date" else self.seconds(column, temporal)
-
-    def known_moment(self, text: str, temporal: str) -> str:
-        """Return a category that is an instant, time of day or duration in the unit of `moment`.
-
-        >>> Dialect().known_moment("1970-01-02 00:00:00.250000", "date")
-        '86400250000'
-        >>> Dialect().known_moment("00:01:30.500000", "time")
-        'CAST(90.5 AS DOUBLE PRECISION)'
-        """
-        if temporal == "duration":
-            return self.number(float(text))
-        instant = text.replace(" ", "T") if temporal == "date" else f"1970-01-01T{text}"
-        micros = int(np.datetime64(instant, "us").astype(np.int64))
-        return str(micros) if temporal == "date" else self.number(micros / 10**6)
-
     def read_number(self, column: str, style: str) -> str:
         """Return a column of numbers stored as text in a style; blank texts are missing."""
         text = _replaced(f"TRIM({self.to_text.format(column)})", NUMBER_STYLES[style][1])
@@ -163,9 +138,7 @@ def _replaced(text: str, changes: Sequence[tuple[str, str]]) -> str:
     return text
 
 
-def _sqlite_instant(
-    text: str, digits: int, day: str = "", *, fine: bool = True, unit: str = " / 1000000.0"
-) -> str:
+def _sqlite_instant(text: str, digits: int, day: str = "", *, fine: bool = True) -> str:
     """Return a text of `digits` characters, a fraction and an offset as seconds.
 
     SQLite's own functions round to milliseconds, up past the last second of a year. Dividing whole
@@ -180,7 +153,7 @@ def _sqlite_instant(
         return f"CAST({whole} AS REAL)"
     micros = f"substr({fraction}, 1, length({fraction}) - length({rest}))||'00000'"
     micros = f"CASE WHEN {has} THEN CAST(substr({micros}, 1, 6) AS INTEGER) ELSE 0 END"
-    return f"(({whole}*1000000 + {micros}){unit})"
+    return f"(({whole}*1000000 + {micros}) / 1000000.0)"
 
 
 class SQLite(Dialect):
@@ -199,7 +172,6 @@ class SQLite(Dialect):
     # A column's collation, such as NOCASE, would otherwise survive the CAST.
     to_text = "CAST({} AS TEXT) COLLATE BINARY"
     epoch = _sqlite_instant("{0}", 19)
-    micros = _sqlite_instant("{0}", 19, unit="")
     since_midnight = _sqlite_instant("{0}", 8, "'1970-01-01 ' || ")
     duration = to_double  # SQLite has none: they are stored as seconds
     join = "CROSS JOIN"  # preserves the order in which tables are written
@@ -288,20 +260,10 @@ class PatternDialect(Dialect):
         typed, read = self._instant(self.to_text.format(column)), ", ".join(tries)
         return f"CASE WHEN {self.is_text.format(column)} THEN COALESCE({read}) ELSE {typed} END"
 
-    def moment(self, column: str, temporal: str) -> str:
-        # Via text, which includes the offset: the time zone of the session must not matter.
-        text = self.to_text.format(column)
-        if temporal == "date":
-            return self._instant(text, self.micros)
-        if temporal == "time":
-            column = self.cast.format(text, "TIME")
-        return self.seconds(column, temporal)
-
-    def _instant(self, text: str, template: str = "") -> str:
+    def _instant(self, text: str) -> str:
         """Return the text of an instant as seconds; without an offset, it's in UTC."""
         zoned, local = (
-            (template or self.epoch).format(self.cast.format(text, kind))
-            for kind in ("TIMESTAMPTZ", "TIMESTAMP")
+            self.epoch.format(self.cast.format(text, kind)) for kind in ("TIMESTAMPTZ", "TIMESTAMP")
         )
         offset = self._matches(f"substr({text}, 11)", "[-+Z]")
         return f"CASE WHEN {offset} THEN {zoned} ELSE {local} END"
@@ -329,10 +291,6 @@ class Postgres(PatternDialect):
     to_double = "NULLIF(CAST({} AS DOUBLE PRECISION), 'NaN')"
     try_double = to_double
     exact = "'{!r}'::float8"
-    micros = (
-        "(CAST(EXTRACT(EPOCH FROM date_trunc('second', {0})) AS BIGINT) * 1000000 "
-        "+ CAST(EXTRACT(MICROSECONDS FROM {0}) AS BIGINT) % 1000000)"
-    )
     is_text = "pg_typeof({})::text IN ('text', 'character varying', 'character')"
     matches = "{} ~ {}"
     holds_nul = False  # PostgreSQL texts can't contain NUL characters
@@ -376,7 +334,6 @@ class DuckDB(PatternDialect):
     to_double = "NULLIF(CAST({} AS DOUBLE), 'NaN'::DOUBLE)"
     try_double = "CASE WHEN isfinite(TRY_CAST({0} AS DOUBLE)) THEN TRY_CAST({0} AS DOUBLE) END"
     exact = "'{!r}'::DOUBLE"
-    micros = "epoch_us({})"
     is_text = "typeof({0}) = 'VARCHAR' OR typeof({0}) LIKE 'ENUM%'"
     matches = "regexp_matches({}, {})"
 

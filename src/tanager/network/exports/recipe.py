@@ -22,7 +22,6 @@ step by step.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -47,7 +46,6 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float64]
 Codes: TypeAlias = tuple[int, ...]
 
-_INSTANT = re.compile(r"(\d{4}-\d\d-\d\d )?\d\d:\d\d:\d\d\.\d{6}")
 MAX_CELLS = 1 << 22  # of all expanded tables: about 80 MB of text
 MAX_WITH_UNKNOWN = 1 << 26  # of one table with entries for unknown values: 512 MB
 SAFE_INTEGER = 1 << 53  # doubles represent every integer up to here
@@ -307,15 +305,12 @@ def _check_tables(names: Sequence[str], views: Views) -> None:
 
 def _describe(codebook: Codebook, feature: int, groups: Groups | None = None) -> Input:
     column = codebook.columns[feature]
-    kind, temporal, cuts, unlisted = column.family, column.temporal, (), column.arity
+    kind, cuts, unlisted = column.family, (), column.arity
     values: tuple[Any, ...] = ()
     if isinstance(column, NumericColumn):
         kind, cuts = "number", tuple(column.cuts.tolist())
     else:
         values, unlisted = tuple(column.values.to_pylist()), column.unlisted_code
-        if kind == "text" and not temporal and all(map(_INSTANT.fullmatch, values)):
-            # Files of version 0.1.0 don't contain it.
-            temporal = "date" if all(" " in text for text in values) else "time"
     return Input(
         name=column.name,
         kind=kind,
@@ -325,7 +320,7 @@ def _describe(codebook: Codebook, feature: int, groups: Groups | None = None) ->
         missing=column.null_code,
         arity=column.arity,
         labels=tuple(column.labels()),
-        temporal=temporal,
+        temporal=column.temporal,
         groups=None if groups is None or tells_all(groups) else tuple(groups.tolist()),
         reading=codebook.readings.get(column.name),
     )

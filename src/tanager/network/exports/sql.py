@@ -274,8 +274,6 @@ class _QueryWriter:
         if given.reading is not None:
             read = dialect.read_date if given.reading.kind == "date" else dialect.read_number
             return read(column, given.reading.style)
-        if given.temporal and given.kind == "text":
-            return dialect.moment(column, given.temporal)
         if given.temporal:
             return dialect.seconds(column, given.temporal)
         if given.kind in ("text", "boolean"):
@@ -291,9 +289,7 @@ class _QueryWriter:
             return f"CASE {cases[0]} ELSE {self._interval(value, given.cuts)} END"
         for code, known in enumerate(given.values):
             test = f"{value} = {{}}"
-            if given.temporal:
-                shown = dialect.known_moment(known, given.temporal)
-            elif given.kind == "text":
+            if given.kind == "text":
                 if "\x00" in known and not dialect.holds_nul:
                     continue
                 shown = dialect.literal(known)
