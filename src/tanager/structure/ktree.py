@@ -84,7 +84,7 @@ class KTree(StructureLearner):
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree."""
         domain = counts.domain
-        most = self.most(counts.rows.n_rows)
+        most = self.most(max(plan.n_rows, counts.rows.n_rows))
         if plan.limits is not None and self.max_parents != "auto":
             plan.limits.check_learner(most, f"KTree(max_parents={most})")
         if most == 0 or domain.n_features == 1 or domain.n_classes == 1:

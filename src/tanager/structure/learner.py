@@ -51,6 +51,8 @@ class FitPlan:
         Tables learned together with the structure.
     rows : Rows or None
         The training rows, with the features' own codes.
+    n_rows : int
+        Number of rows of the whole table, which decides how deep folds look as well.
     groups : tuple of Groups, or None
         Groups of each feature's values, used when it is a parent; the counts given to a
         structure learner are of these groups. None if parents are used value
@@ -68,6 +70,7 @@ class FitPlan:
     prior: PriorCounts | None = None
     joint_tables: JointTables | None = None
     rows: Rows | None = None
+    n_rows: int = 0
     groups: tuple[Groups, ...] | None = None
     numbers: tuple[Floats | None, ...] = ()
     intervals: bool = True
@@ -80,7 +83,8 @@ class FitPlan:
         """Return the plan for some rows, with groups learned from their counts."""
         pairs = zip(counts.values, counts.domain.n_ordered, strict=True)
         groups = tuple(learn_groups(values, n_ordered) for values, n_ordered in pairs)
-        return replace(self, rows=counts.rows, groups=groups)
+        n_rows = max(self.n_rows, counts.rows.n_rows)
+        return replace(self, rows=counts.rows, n_rows=n_rows, groups=groups)
 
     @cached_property
     def grouped_counts(self) -> Counts:

@@ -271,7 +271,7 @@ def n_read(structure: Structure, plan: FitPlan) -> dict[int, int]:
     if plan.rows is None or not isinstance(learner, KTree) or learner.max_parents != "auto":
         return out
     required = 0 if limits is None else limits.n_required
-    most, room = max(learner.most(plan.rows.n_rows), required), Room.of(plan)
+    most, room = max(learner.most(plan.n_rows), required), Room.of(plan)
     assert room is not None
     joined: set[tuple[int, int]] = set()
     for at in structure.topological_order():
