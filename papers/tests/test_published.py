@@ -73,7 +73,7 @@ def test_a_classifier_that_has_changed_is_fitted_again(tmp_path, table):
     assert {r["classifier"] for part in again.gathered for r in part.records} == {"TAN"}
 
 
-def test_what_cells_would_keep_is_not_on_the_page(tmp_path, table):
+def test_what_cells_would_keep_is_fitted_again_unless_published(tmp_path, table):
     first = Workbench(None, tmp_path / "first")
     run(first, table)
     publish(first, tmp_path)
@@ -81,8 +81,48 @@ def test_what_cells_would_keep_is_not_on_the_page(tmp_path, table):
     again = Workbench(None, tmp_path / "again", published=page)
     kept = run(again, table, keep=["info"])
     assert all("info" in record for record in kept.records)
-    fresh = run(again, table, fresh=True)
-    assert all("reliability" in record for record in fresh.records)
+    binned = run(again, table, publish=["reliability"])
+    assert all("reliability" in record for record in binned.records)
+
+
+def test_what_an_experiment_publishes_comes_from_the_page(tmp_path, table):
+    more = {"keep": ["info"], "publish": ["info", "reliability"]}
+    first = Workbench(None, tmp_path / "first")
+    expected = run(first, table, **more)
+    publish(first, tmp_path)
+    page = Published.read(tmp_path, "some-2020")
+    again = Workbench(None, tmp_path / "again", published=page, until=0.0)  # no time to fit
+    found = run(again, table, **more)
+    assert len(found.records) == 4
+    for one, other in zip(expected.records, found.records, strict=True):
+        assert other["info"] == one["info"]
+        assert other["reliability"] == one["reliability"]
+    assert join_cells([("tables", again.gathered)]).equals(page.cells)
+
+
+def test_fits_of_a_program_that_is_not_installed_come_from_the_page(tmp_path, table, monkeypatch):
+    uses = {"NB": "naive/laplace", "other": "random-forest(n_estimators=5)@binned"}
+    first = Workbench(None, tmp_path / "first")
+    expected = run(first, table, first.available(uses)).mean("log_loss")
+    assert expected.classifiers == ("NB", "other")
+    publish(first, tmp_path)
+
+    build = Contender.build
+
+    def refuse(self, *given):
+        if self.pair is None:
+            raise ConfigurationError("cannot import it")
+        return build(self, *given)
+
+    monkeypatch.setattr(Contender, "build", refuse)
+    page = Published.read(tmp_path, "some-2020")
+    again = Workbench(None, tmp_path / "again", published=page, until=0.0)
+    found = run(again, table, again.available(uses)).mean("log_loss")
+    assert found.values.tolist() == expected.values.tolist()
+    assert not again.absent
+    without = Workbench(None, tmp_path / "without")
+    assert [c.name for c in without.available(uses)] == ["NB"]
+    assert without.absent == ["other: cannot import it"]
 
 
 def test_one_part_of_a_page_is_replaced(tmp_path, table):

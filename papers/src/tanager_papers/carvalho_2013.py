@@ -309,7 +309,11 @@ def _figure_1(results: Results) -> tuple[Picture, ...]:
 def _uci_block(bench: Workbench, n_classes: int, datasets: list[Dataset]) -> tuple[Block, Results]:
     contenders = bench.available(USES)
     run = bench.run(
-        f"carvalho-2013-uci-{n_classes}", datasets, contenders, metrics=METRICS, fresh=True
+        f"carvalho-2013-uci-{n_classes}",
+        datasets,
+        contenders,
+        metrics=METRICS,
+        publish=["reliability"],
     )
     names = run.results.mean("log_loss").datasets
     tables = f"{len(names)} tables: {', '.join(names)}."

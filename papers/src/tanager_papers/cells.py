@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,6 +19,7 @@ def join_cells(gathered: Iterable[tuple[str, Iterable[Results]]]) -> Any:
 
     The columns of `Results.table`, with the part of the paper (`part`), the experiment's name
     (`run`) and the classifier's text (`use`). An experiment without a metric has no value there.
+    What an experiment publishes besides (`info`, `reliability`) is text in JSON.
     """
     import pyarrow as pa
 
@@ -39,5 +41,8 @@ def _named(part: str, results: Results) -> Any:
     texts = pa.array([uses[name] for name in table["classifier"].to_pylist()], pa.string())
     runs = pa.array([results.description["name"]] * table.num_rows, pa.string())
     parts = pa.array([part] * table.num_rows, pa.string())
+    for name in results.description.get("publish", ()):
+        kept = [json.dumps(r[name]) if name in r else None for r in results.records]
+        table = table.append_column(name, pa.array(kept, pa.string()))
     table = table.add_column(2, "use", texts).add_column(0, "run", runs)
     return table.add_column(0, "part", parts)

@@ -143,6 +143,7 @@ def tables(bench: Workbench) -> Part:
     timed = bench.run(
         "pernkopf-2008-times", datasets, bench.available({n: USES[n] for n in TABLE_4}),
         protocol=CrossValidation(1, 5), metrics=["zero_one_loss"], keep=["info"],
+        publish=["info"],
     ).results  # fmt: skip
     rates = {name: 1 - column for name, column in _columns(results.mean("zero_one_loss")).items()}
     small = [d for d in datasets if not bench.quick or bench.n_rows[d.name] <= 300]
@@ -260,8 +261,9 @@ def _mnist(
         run = f"pernkopf-2008-mnist-{'-'.join(name.lower().replace(',', '').split())}"
         run += "-gradient" if GRADIENT in use else ""
         results = bench.run(
-            run, [dataset], bench.available({name: use}), metrics=["zero_one_loss"], keep=keep
-        ).results
+            run, [dataset], bench.available({name: use}), metrics=["zero_one_loss"],
+            keep=keep, publish=keep,
+        ).results  # fmt: skip
         loss = results.mean("zero_one_loss")
         if loss.datasets:
             rates[name] = 1 - float(loss.of(name)[0])

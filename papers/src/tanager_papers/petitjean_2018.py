@@ -198,7 +198,7 @@ def _chosen_parents(bench: Workbench, datasets: list[Dataset]) -> tuple[Block, C
     contenders = bench.available({"SkDB-m": f"{SKDB}/m-estimate(m=1)"})
     results = bench.run(
         "petitjean-2018-chosen", datasets, contenders, protocol=CrossValidation(1, 2),
-        metrics=["zero_one_loss"], keep=["info"],
+        metrics=["zero_one_loss"], keep=["info"], publish=["info"],
     ).results  # fmt: skip
     kept = [
         int(r["info"]["structure"]["k"])

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from tanager.evaluation.contenders import Contender
 from tanager.evaluation.experiment import Experiment
 from tanager_papers.findings import CELLS, KEPT, Findings, Part
 from tanager_papers.probe import differs
@@ -53,9 +54,14 @@ class Published:
         ]
         return bool(then) and not differs(then[0], facts["probe"])
 
-    def records(self, experiment: Experiment) -> list[dict[str, Any]]:
+    def has(self, contender: Contender) -> bool:
+        """Tell whether the page has fits of another program's classifier."""
+        outside = contender.pair is None and self.cells is not None
+        return outside and contender.text in self.cells["use"].unique().to_pylist()
+
+    def records(self, experiment: Experiment, publish: Sequence[str] = ()) -> list[dict[str, Any]]:
         """Return an experiment's cells; none where the page lacks one, or what cells would keep."""
-        if experiment.keep or self.cells is None:
+        if self.cells is None or not set(experiment.keep) <= set(publish):
             return []
         if not self._found:
             names = ("run", "dataset", "classifier", "use", "round", "fold")
@@ -65,9 +71,11 @@ class Published:
             text = experiment.contender(cell.classifier).text
             place = (experiment.name, cell.dataset, cell.classifier, text, cell.round, cell.fold)
             record = self._found.get(place)
-            if record is None or any(record.get(metric) is None for metric in experiment.metrics):
+            wanted = (*experiment.metrics, *publish)
+            if record is None or any(record.get(name) is None for name in wanted):
                 return []
-            found.append({"cell": cell.key, **record})
+            more = {name: json.loads(record[name]) for name in publish}
+            found.append({"cell": cell.key, **record, **more})
         return found
 
 

@@ -179,12 +179,16 @@ class Workbench:
             self.absent.append(line)
 
     def available(self, contenders: Mapping[str, str]) -> list[Contender]:
-        """Return the classifiers whose learners exist; the others go to `absent`."""
+        """Return the classifiers whose learners exist; the others go to `absent`.
+
+        A program that isn't installed is no obstacle where the published page has its fits.
+        """
         found = []
         for name, use in contenders.items():
             try:
                 contender = Contender(name, use)
-                contender.build(0)
+                if self.published is None or not self.published.has(contender):
+                    contender.build(0)
                 found.append(contender)
             except ConfigurationError as error:
                 self.leave_out(f"{name}: {error}")
@@ -201,14 +205,14 @@ class Workbench:
         keep: Sequence[str] = (),
         quiet: bool = False,
         like: Contender | Mapping[str, Contender] | None = None,
-        fresh: bool = False,
+        publish: Sequence[str] = (),
     ) -> Run:
         """Run an experiment, or what is left of it in its run file.
 
         With `quiet` cells that are missing for want of time are not told one by one. With `like`
         that classifier is probed for all, or one for each by name: a sweep over numbers has
-        hundreds that differ in them alone. With `fresh` no fit is taken from a published page,
-        which lacks the bins of confidence.
+        hundreds that differ in them alone. `publish` names what a page's cells have besides the
+        scores, "info" or "reliability": without it a page can't be judged again from its cells.
         """
         division = protocol or CrossValidation(self.rounds, 2)
         large = [d for d in datasets if self.n_rows.get(d.name, 0) > ONE_ROUND_ROWS]
@@ -220,10 +224,10 @@ class Workbench:
         probed = [c for c in contenders if c.pair is not None or asked[c.name] is not None]
         stamps = {c.name: self.stamp_of(c, asked[c.name]) for c in probed}
         options = {"metrics": metrics, "keep": keep, "stamps": stamps}
-        settled = [c for c in contenders if not fresh and self._is_settled(c, asked[c.name])]
+        settled = [c for c in contenders if self._is_settled(c, asked[c.name])]
         told = list(self.absent)
         parts = [
-            self._run_part(title, group, contenders, how, options, settled)
+            self._run_part(title, group, contenders, how, options, settled, publish)
             for title, group, how in groups
             if group
         ]
@@ -240,6 +244,7 @@ class Workbench:
         protocol: Protocol,
         options: Mapping[str, Any],
         settled: Sequence[Contender],
+        publish: Sequence[str],
     ) -> tuple[Experiment, Results]:
         def plan(some: Sequence[Contender]) -> Experiment:
             # Bins as in all the papers.
@@ -247,7 +252,8 @@ class Workbench:
 
         experiment, records = plan(contenders), list[dict[str, Any]]()
         for contender in settled:
-            records += [] if self.published is None else self.published.records(plan([contender]))
+            if self.published is not None:
+                records += self.published.records(plan([contender]), publish)
         known = {record["classifier"] for record in records}
         rest = [c for c in contenders if c.name not in known]
         description = experiment.to_dict()
@@ -262,7 +268,7 @@ class Workbench:
             )
             records += found.records
             description = {**found.description, "classifiers": description["classifiers"]}
-        results = Results(description, records)
+        results = Results({**description, "publish": list(publish)}, records)
         n_wanted = len(list(experiment.cells()))
         if len(results.records) < n_wanted:
             self.leave_out(
