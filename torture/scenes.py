@@ -194,10 +194,9 @@ class Checkpointing(Scene):
 
     def __init__(self, folder: Path) -> None:
         from tanager.classifiers import checkpoints
-        from tanager.training import checkpoint
 
         super().__init__(folder)
-        checkpoints.SECONDS, checkpoint.EVERY = 0.0, 2
+        checkpoints.SECONDS = 0.0
         self.X, self.y = data(4, 300)
         self.expected = self._measure(lambda: self._fit(None))
         self.seconds *= 2  # the writes take their time

@@ -126,10 +126,8 @@ class _Work:
     def fit_checkpoint(self, parameters: str) -> Writer:
         from tanager import BayesNetClassifier
         from tanager.classifiers import checkpoints
-        from tanager.training import checkpoint
 
         checkpoints.SECONDS = 0.0  # writes after every pass
-        checkpoint.EVERY = 1  # and every epoch
 
         def check(path: Path | None) -> Any:
             fitted = BayesNetClassifier("tan", parameters, checkpoint=path, random_state=0)

@@ -21,7 +21,6 @@ from pathlib import Path
 
 import tanager
 from tanager.classifiers import checkpoints
-from tanager.training import checkpoint
 from tests.engines.test_processes import make_table
 
 MODELS = [
@@ -71,7 +70,6 @@ def main() -> None:
     """Fit undisturbed, then with kills, for every model."""
     folder, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
     checkpoints.SECONDS = 0.0  # write after every pass
-    checkpoint.EVERY = 1
     draw = random.Random(seed)
     found = []
     for at, model in enumerate(MODELS):

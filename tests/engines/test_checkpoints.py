@@ -111,28 +111,6 @@ def test_a_finished_fit_leaves_nothing_that_killed_ones_left(tmp_path, monkeypat
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["notes.txt"]
 
 
-def test_a_killed_training_goes_on_to_the_same_model(tmp_path, monkeypatch):
-    from tanager.training import checkpoint
-    from tanager.training.checkpoint import Checkpoint
-
-    monkeypatch.setattr(checkpoint, "EVERY", 2)
-    options = {"structure": "tan", "parameters": "hybrid(training__epochs=6)"}
-    expected = model_bytes(fit(**options), tmp_path)
-    save = Checkpoint.save
-
-    def save_and_die(self, arrays):
-        save(self, arrays)
-        raise Killed
-
-    monkeypatch.setattr(Checkpoint, "save", save_and_die)
-    with pytest.raises(Killed):
-        fit(checkpoint=tmp_path / "state", **options)
-    monkeypatch.setattr(Checkpoint, "save", save)
-    assert list((tmp_path / "state").glob("training-*.npz"))
-    assert model_bytes(fit(checkpoint=tmp_path / "state", **options), tmp_path) == expected
-    assert list((tmp_path / "state").iterdir()) == []
-
-
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that can fork a process")
 def test_fits_that_are_killed_for_real_go_on_to_the_same_model(tmp_path):
     command = [sys.executable, "-m", "tests.engines.killed_fits", str(tmp_path), "1", "4"]

@@ -32,8 +32,8 @@ def rows():
     )
 
 
-def learn(learner, structure, rows, seed=0, joint=None, folder=None):
-    context = FitContext(seed=np.random.SeedSequence(seed), checkpoint=folder)
+def learn(learner, structure, rows, seed=0, joint=None):
+    context = FitContext(seed=np.random.SeedSequence(seed))
     context.info |= {"structure": {}, "parameters": {}}
     plan = FitPlan(context, joint_tables=joint)
     return learner.learn(structure, Counts(rows, context), plan), context
@@ -105,26 +105,6 @@ def test_joint_tables_of_another_structure_are_not_used(rows):
     _, told = learn(Hybrid(training=Training(epochs=1)), DEEP, rows, joint=joint)
     assert told.info["parameters"]["joint_tables"] == "none"
     assert len(told.info["parameters"]["trace"]["loss"]) == 1
-
-
-def test_a_killed_training_of_tables_resumes(rows, tmp_path):
-    learner = Hybrid(training=Training(epochs=6))
-    whole, _ = learn(learner, DEEP, rows)
-    first, _ = learn(learner, DEEP, rows, folder=tmp_path)
-    again, _ = learn(learner, DEEP, rows, folder=tmp_path)
-    for a, b, c in zip(whole.families, first.families, again.families, strict=True):
-        assert np.array_equal(a.log_prob, b.log_prob)
-        assert np.array_equal(a.log_prob, c.log_prob)
-
-
-def test_tables_that_started_elsewhere_have_another_checkpoint(rows, tmp_path):
-    context = FitContext()
-    learner = Differentiable("all", training=Training(epochs=2))
-    structure, joint = learner.learn_jointly(Counts(rows, context), FitPlan(context))
-    for way in ("refine", "restart"):
-        tables = Hybrid(joint=way, training=Training(epochs=2))
-        learn(tables, structure, rows, joint=joint, folder=tmp_path)
-    assert len(list(tmp_path.glob("*"))) == 2
 
 
 def test_unknown_values_contribute_nothing(rows):

@@ -11,14 +11,14 @@ import pytest
 from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
-from tanager.errors import ConfigurationError, ModelFileError
+from tanager.errors import ConfigurationError
 from tanager.losses import HybridMargin, NegativeLogLikelihood
 from tanager.parameters import Hybrid
 from tanager.progress import Progress
 from tanager.structure import TAN, FitPlan, Structure
 from tanager.structure.differentiable import Differentiable
 from tanager.structure.differentiable.sampling import Arborescence, BestParent
-from tanager.training import Training, checkpoint
+from tanager.training import Training
 from tanager.training.model import Slots
 
 
@@ -44,10 +44,8 @@ def learn(learner, codes, labels, **given):
     return learn_jointly(learner, codes, labels, **given)[:2]
 
 
-def learn_jointly(
-    learner, codes, labels, seed=0, weights=None, engine=None, progress=None, folder=None
-):
-    context = FitContext(engine or LocalEngine(), np.random.SeedSequence(seed), checkpoint=folder)
+def learn_jointly(learner, codes, labels, seed=0, weights=None, engine=None, progress=None):
+    context = FitContext(engine or LocalEngine(), np.random.SeedSequence(seed))
     context.info["structure"] = {}
     context.progress = progress or Progress()
     counts = counts_of(codes, labels, context, weights)
@@ -124,77 +122,6 @@ def test_tables_are_carried_normalised_and_traces_are_told(rows):
     assert info["trace"]["temperature"][-1] == pytest.approx(0.1)
     assert info["trace"]["entropy"][-1] <= np.log(6)
     assert all(0 < p <= 1 for p in info["probabilities"])
-
-
-class KillError(Exception):
-    pass
-
-
-class KillAt(Progress):
-    """Raises when an epoch is done, as a kill would."""
-
-    def __init__(self, epoch):
-        self.left = epoch
-
-    def advance(self, n=1, **info):
-        self.left -= n
-        if self.left < 0:
-            raise KillError
-
-
-@pytest.mark.parametrize(
-    ("more", "kills"),
-    [
-        ({}, (5, 6)),
-        ({"training__early_stopping": 5}, (5, 6)),
-        ({"training__share": True, "training__average": 0.8}, (5, 6)),
-        ({"training__dropout": 0.0}, (5, 6)),
-        ({"init": "generative", "training__early_stopping": 5}, (5, 6)),
-        (
-            {"training__share": True, "training__average": 0.8, "training__early_stopping": 5},
-            (5, 6),
-        ),
-        (
-            {"training__tune": 2},
-            (12, 14, 6),
-        ),  # in the search's second training, then in the last one
-    ],
-)
-def test_a_killed_run_continues_to_the_same_result(rows, tmp_path, more, kills, monkeypatch):
-    monkeypatch.setattr(checkpoint, "EVERY", 2)
-    learner = Differentiable(k=3, training=Training(9, batch_size=50)).set_params(**more)
-    whole, expected, tables = learn_jointly(learner, *rows)
-    folder = tmp_path / "run"
-    for epochs in kills:
-        with pytest.raises(KillError):
-            learn(learner, *rows, progress=KillAt(epochs), folder=folder)
-    structure, context, joint = learn_jointly(learner, *rows, folder=folder)
-    assert structure == whole
-    assert context.info["structure"] == expected.info["structure"]
-    for a, b in zip(joint.log_prob, tables.log_prob, strict=True):
-        assert np.array_equal(a, b)
-    assert not list(folder.glob("*.part"))
-
-
-def test_other_runs_have_other_checkpoints_and_broken_ones_are_refused(rows, tmp_path):
-    learner = Differentiable(training=Training(epochs=2))
-    learn(learner, *rows, folder=tmp_path)
-    (path,) = tmp_path.glob("*")
-    written = path.stat().st_mtime_ns
-    learn(learner, *rows, folder=tmp_path)
-    assert path.stat().st_mtime_ns == written  # the finished run is read, not trained again
-    learn(learner, *rows, seed=1, folder=tmp_path)
-    learn(Differentiable(training=Training(epochs=3)), *rows, folder=tmp_path)
-    for other in ({"init": "generative"}, {"training__dropout": 0.1}, {"loss": "cll"}):
-        changed = Differentiable(training=Training(epochs=2)).set_params(**other)
-        learn(changed, *rows, folder=tmp_path)
-    assert len(list(tmp_path.glob("*"))) == 6
-    path.write_bytes(path.read_bytes()[:200])
-    with pytest.raises(ModelFileError, match=r"npz is not a readable checkpoint"):
-        learn(learner, *rows, folder=tmp_path)
-    np.savez(path, position=np.array([{"code": 1}], object))
-    with pytest.raises(ModelFileError, match="not a readable checkpoint"):
-        learn(learner, *rows, folder=tmp_path)
 
 
 def test_early_stopping_returns_the_best_epoch(rows):

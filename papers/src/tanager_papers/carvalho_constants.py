@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from tanager.errors import ConfigurationError
 from tanager.numerics import Floats
-from tanager.structure.acll import (
-    JointSampler,
-    dirichlet_beta,
-    integrate,
-    mean_exp,
-    sampled_logs,
-    uniform_beta,
-)
+from tanager.structure.acll import dirichlet_beta, integrate, mean_exp, uniform_beta
 
 __all__ = [
     "Constants",
@@ -25,6 +19,13 @@ __all__ = [
     "monte_carlo_constants",
     "uniform_constants",
 ]
+
+
+class JointSampler(Protocol):
+    """Draws from a symmetric distribution over the joint probabilities of one row."""
+
+    def __call__(self, generator: np.random.Generator, n_samples: int, n_classes: int) -> Floats:
+        """Return positive draws, shape (n_samples, n_classes)."""
 
 
 class Constants(NamedTuple):
@@ -94,8 +95,19 @@ def _variance_of_log_sum(n_classes: int, mean: float) -> float:
 def monte_carlo_constants(
     sampler: JointSampler, n_classes: int, n_samples: int, generator: np.random.Generator
 ) -> Constants:
-    """Estimate the constants of any symmetric distribution by regression of A on B over draws."""
-    a, b, beta = sampled_logs(sampler, n_classes, n_samples, generator)
+    """Estimate the constants of any symmetric distribution by regression of A on B over draws.
+
+    A is the negative log of a draw's sum, B the sum of its logs.
+    """
+    draws = np.asarray(sampler(generator, n_samples, n_classes), np.float64)
+    if draws.shape != (n_samples, n_classes) or not (draws > 0).all():
+        raise ConfigurationError(
+            f"The sampler gave draws of shape {draws.shape}, smallest {draws.min(initial=np.inf)}; "
+            f"it must give positive draws of shape {(n_samples, n_classes)}, one row per draw."
+        )
+    a, b = -np.log(draws.sum(axis=1)), np.log(draws).sum(axis=1)
+    centred = b - b.mean()
+    beta = float(centred @ (a - a.mean()) / (centred @ centred))
     gamma = float(a.mean() - beta * b.mean())
     squared_error = float(np.mean((a - beta * b - gamma) ** 2))
     return Constants(beta, gamma, float(a.mean()), float(a.var()), squared_error)

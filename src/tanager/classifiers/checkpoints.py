@@ -5,7 +5,6 @@ Until the fit is done, the folder contains::
     checkpoint.json    which fit it is: version, options, data
     structure.json     the structure, once it's learned
     passes-*.npz       what the passes of the current stage gathered, see `JournalEngine`
-    training-*.npz     the state of training by gradient, see `tanager.training`
 """
 
 from __future__ import annotations
@@ -54,7 +53,6 @@ class FitCheckpoint:
         self._refuse_others()
         self._journal = JournalEngine(context.engine, self.folder, SECONDS)
         context.engine = self._journal
-        context.checkpoint = self.folder
 
     def begin(self, stage: str) -> None:
         """Begin a stage, replaying the passes in its journal."""
@@ -96,7 +94,7 @@ class FitCheckpoint:
     def clear(self) -> None:
         """Remove everything, including what killed fits left of other stages."""
         self._journal.end()
-        ours = ("passes-*.npz", "training-*.npz", "structure.json", "checkpoint.json", ".*.part")
+        ours = ("passes-*.npz", "structure.json", "checkpoint.json", ".*.part")
         for pattern in ours:
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)

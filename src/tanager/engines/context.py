@@ -7,7 +7,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,6 @@ class FitContext:
     # bytes a fit may use: half of them for coded rows, a quarter for intermediate counts and
     # scores, the full amount for tables. By default half of the free memory, at least 256 MiB.
     memory_limit: int = field(default_factory=default_memory_limit)
-    checkpoint: Path | None = None  # folder for the state of a fit, to resume it if killed
 
     @property
     def rows_limit(self) -> int:

@@ -13,12 +13,7 @@ from tanager.engines import FitContext
 from tanager.numerics import Floats
 from tanager.parameters.learner import CountLearner, map_trees
 from tanager.parameters.tables import FamilyTable, Tables, TreeTable
-from tanager.structure.acll import (
-    JointSampler,
-    check_pseudo_count,
-    family_weights,
-    resolve_beta,
-)
+from tanager.structure.acll import check_pseudo_count, family_weights, resolve_beta
 
 
 @dataclass(eq=False, repr=False)
@@ -32,7 +27,7 @@ class ACLLParameters(CountLearner):
 
     Parameters
     ----------
-    assumption, pseudo_count, n_samples
+    assumption, pseudo_count
         As in `ACLL`; use the same for both.
 
     Notes
@@ -56,9 +51,8 @@ class ACLLParameters(CountLearner):
 
     generative = False
 
-    assumption: str | JointSampler = "dirichlet"
+    assumption: str | float = "dirichlet"
     pseudo_count: float = 5.0
-    n_samples: int = 100_000
 
     def from_counts(
         self,
@@ -69,31 +63,22 @@ class ACLLParameters(CountLearner):
         intervals: bool = True,  # noqa: ARG002 - the uncertainty of these tables isn't known
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
-        beta = self._beta(class_counts, context)
+        beta = resolve_beta(self.assumption, class_counts)
         floor = check_pseudo_count(self.pseudo_count)
         context.record("parameters")["beta"] = beta
         families = map_trees(partial(_family, beta=beta, floor=floor), trees, context)
         return Tables(_log_prior(class_counts, beta, floor), tuple(families))
 
-    def _beta(self, class_counts: Floats, context: FitContext) -> float:
-        return resolve_beta(
-            self.assumption,
-            float(class_counts.sum()),
-            class_counts.shape[0],
-            self.n_samples,
-            context,
-        )
-
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family, given a tree of all rows."""
         classes = np.zeros(tree.context_arities[0])
         classes[tree.levels[1].value] = tree.levels[1].node_counts()
-        beta = self._beta(classes, FitContext())
+        beta = resolve_beta(self.assumption, classes)
         return _family(tree, beta=beta, floor=check_pseudo_count(self.pseudo_count))
 
     def log_prior(self, class_counts: Floats) -> Floats:
         """Estimate the class prior the same way."""
-        beta = self._beta(class_counts, FitContext())
+        beta = resolve_beta(self.assumption, class_counts)
         return _log_prior(class_counts, beta, check_pseudo_count(self.pseudo_count))
 
 

@@ -4,27 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from numbers import Real
+from typing import NamedTuple
 
 import numpy as np
 
 from tanager import native
 from tanager.counts import ContextTree, Counts, PairCells, PairCounts
-from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.numerics import Floats, Ints
 from tanager.structure.arborescence import maximum_arborescence, maximum_branching
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
-
-_SAMPLER_STREAM = 0xAC11  # key of the random stream used by a custom sampler
-
-
-class JointSampler(Protocol):
-    """Draws from a symmetric distribution over the joint probabilities of one row."""
-
-    def __call__(self, generator: np.random.Generator, n_samples: int, n_classes: int) -> Floats:
-        """Return positive draws, shape (n_samples, n_classes)."""
 
 
 def dirichlet_beta(n_classes: int, a: float, b: float) -> float:
@@ -104,24 +95,6 @@ def integrate(function: Callable[[float], float]) -> float:
     return float(np.sum(pieces))
 
 
-def sampled_logs(
-    sampler: JointSampler, n_classes: int, n_samples: int, generator: np.random.Generator
-) -> tuple[Floats, Floats, float]:
-    """Return A and B for each draw, shape (n_samples,), and the slope of A regressed on B.
-
-    A is the negative log of a draw's sum, B the sum of its logs.
-    """
-    draws = np.asarray(sampler(generator, n_samples, n_classes), np.float64)
-    if draws.shape != (n_samples, n_classes) or not (draws > 0).all():
-        raise ConfigurationError(
-            f"The sampler gave draws of shape {draws.shape}, smallest {draws.min(initial=np.inf)}; "
-            f"it must give positive draws of shape {(n_samples, n_classes)}, one row per draw."
-        )
-    a, b = -np.log(draws.sum(axis=1)), np.log(draws).sum(axis=1)
-    centred = b - b.mean()
-    return a, b, float(centred @ (a - a.mean()) / (centred @ centred))
-
-
 @dataclass(eq=False, repr=False)
 class ACLL(StructureLearner):
     r"""The tree that maximises the approximate conditional log-likelihood.
@@ -136,18 +109,14 @@ class ACLL(StructureLearner):
 
     Parameters
     ----------
-    assumption : {"dirichlet", "uniform"} or callable
+    assumption : {"dirichlet", "uniform"} or float
         Assumed distribution of a row's joint probabilities
-        :math:`P(x, 1), \dots, P(x, s)`: Dir(1, ..., 1, N) for N rows, uniform on a
-        cube, or a symmetric distribution given as
-        ``sampler(generator, n_samples, n_classes)`` that returns positive draws
-        of shape (n_samples, n_classes); the constants are then estimated by
-        regression.
+        :math:`P(x, 1), \dots, P(x, s)`: Dir(1, ..., 1, N) for N rows, or uniform on a
+        cube; or the slope :math:`\beta` of another one, such as
+        `tanager_papers.carvalho_constants` estimates from draws.
     pseudo_count : float
         :math:`N'`, the minimum weight of a value in a context. It bounds the
         probabilities away from zero; without it the optimum below doesn't exist.
-    n_samples : int
-        Number of draws from a custom sampler.
 
     Notes
     -----
@@ -174,18 +143,14 @@ class ACLL(StructureLearner):
     {'x0': (), 'x1': ('x0',), 'x2': ('x0',)}
     """
 
-    assumption: str | JointSampler = "dirichlet"
+    assumption: str | float = "dirichlet"
     pseudo_count: float = 5.0
-    n_samples: int = 100_000
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree from the pair counts."""
-        context = plan.context
         floor = check_pseudo_count(self.pseudo_count)
         domain = counts.domain
-        beta = resolve_beta(
-            self.assumption, counts.classes.sum(), domain.n_classes, self.n_samples, context
-        )
+        beta = resolve_beta(self.assumption, counts.classes)
         alone = _score_families([joint[None] for joint in counts.values], beta, floor)
         scores = counts.score_pairs(_EdgeScore(beta, floor), decimals=None)
         gains = scores - alone  # [parent, child]
@@ -195,7 +160,7 @@ class ACLL(StructureLearner):
             plan.limits.check_learner(1, "ACLL")
             parents = maximum_branching(gains, plan.limits)
         edges = [(int(p), child) for child, p in enumerate(parents) if p >= 0]
-        record = context.record("structure")
+        record = plan.context.record("structure")
         record["beta"] = beta
         families = float(alone.sum() + sum(gains[edge] for edge in edges))
         record["score"] = families + _prior_score(counts.classes, beta, floor)
@@ -299,24 +264,17 @@ class _EdgeScore:
         return float((found.weight * (log_theta - found.log_mass[found.context])).sum())
 
 
-def resolve_beta(
-    assumption: str | JointSampler,
-    n_rows: float,
-    n_classes: int,
-    n_samples: int,
-    context: FitContext,
-) -> float:
-    """Return the slope under an assumption, for this number of rows and classes."""
+def resolve_beta(assumption: str | float, class_counts: Floats) -> float:
+    """Return the slope under an assumption, for these rows and classes."""
     if assumption == "dirichlet":
-        return dirichlet_beta(n_classes, 1.0, max(float(n_rows), 1.0))
+        return dirichlet_beta(len(class_counts), 1.0, max(float(class_counts.sum()), 1.0))
     if assumption == "uniform":
-        return uniform_beta(n_classes)
-    if callable(assumption):
-        generator = context.generator(_SAMPLER_STREAM)
-        return sampled_logs(assumption, n_classes, n_samples, generator)[2]
+        return uniform_beta(len(class_counts))
+    if isinstance(assumption, Real) and -1 < assumption < 0:
+        return float(assumption)
     raise ConfigurationError(
-        f"assumption={assumption!r} isn't valid. Allowed: 'dirichlet', 'uniform', or a sampler "
-        "called as sampler(generator, n_samples, n_classes)."
+        f"assumption={assumption!r} isn't valid. Allowed: 'dirichlet', 'uniform', or a slope "
+        "between -1 and 0."
     )
 
 

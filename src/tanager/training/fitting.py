@@ -73,14 +73,13 @@ def _split(
     task: Task, rows: TrainingRows, context: FitContext
 ) -> tuple[TrainingRows, TrainingRows]:
     """Return the training and validation rows."""
-    n_rows = rows.n_rows
-    if n_rows < 2:
+    if rows.n_rows < 2:
         raise ConfigurationError(
-            f"{n_rows} rows cannot be split for validation. "
+            f"{rows.n_rows} rows cannot be split for validation. "
             "Hint: early_stopping=None and tune=0 need no split."
         )
-    n_held = min(max(1, round(task.training.validation_fraction * n_rows)), n_rows - 1)
-    shuffled = context.generator(*task.key, SPLIT).permutation(n_rows)
+    n_held = min(max(1, round(task.training.validation_fraction * rows.n_rows)), rows.n_rows - 1)
+    shuffled = context.generator(*task.key, SPLIT).permutation(rows.n_rows)
     return rows.take(np.sort(shuffled[n_held:])), rows.take(np.sort(shuffled[:n_held]))
 
 

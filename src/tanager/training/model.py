@@ -264,13 +264,9 @@ class Model:
             table[:] = log_softmax(table, axis=1)
         self.prior[:] = log_softmax(self.prior, axis=0)
 
-    def arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Return every array by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
     def copy(self) -> Model:
         """Return an independent copy."""
-        return Model(**{name: array.copy() for name, array in self.arrays().items()})  # type: ignore[arg-type]
+        return Model(*(getattr(self, field.name).copy() for field in fields(self)))
 
     def table(self, slots: Slots, i: int, slot: int) -> Floats:
         """Return one log-table, shape (n_contexts, arity, n_classes)."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass, field
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,6 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, TanagerError
 from tanager.losses import Loss, RowLoss
 from tanager.numerics import Floats, Ints, log_softmax, log_sum_exp
-from tanager.training import checkpoint as checkpoints
-from tanager.training.checkpoint import Checkpoint
 from tanager.training.model import Model, Slots, TrainingRows, log_joint
 from tanager.training.options import Training
 
@@ -86,34 +84,6 @@ class Task:
     key: tuple[int, ...] = ()  # key of the random streams
     stage: str = "gradient training"  # its name in progress reports
 
-    def random(self, context: FitContext, epoch: int) -> np.random.Generator:
-        """Return the random stream of an epoch: a resumed run draws the same numbers."""
-        return context.generator(*self.key, EPOCHS, epoch)
-
-    def checkpoint(
-        self,
-        rows: TrainingRows,
-        model: Model,
-        context: FitContext,
-        validation: TrainingRows | None,
-    ) -> Checkpoint | None:
-        """Return the file for a run that starts from a model; None if checkpoints are off."""
-        if context.checkpoint is None:
-            return None
-        search = self.parents
-        settings = self.training.get_params(deep=False) | {
-            "stage": self.stage,
-            "key": self.key,
-            "entropy": context.seed.entropy,
-            "spawn_key": context.seed.spawn_key,
-            "parents": search and (type(search.sampler).__name__, *astuple(search)[1:]),
-            "loss": loss_name(self.loss),
-        }
-        held_out = None if validation is None else validation.labels
-        composed = () if rows.composed is None else rows.composed
-        data = rows.codes, rows.labels, rows.weights, held_out, *composed, *self.slots, model.theta
-        return Checkpoint.of(context.checkpoint, settings, *data)
-
 
 def loss_name(loss: Loss) -> str:
     """Return a name that identifies a loss across processes."""
@@ -129,17 +99,14 @@ class Run:
 
     model: Model
     epoch: int = 0
-    # per epoch: loss, accuracy (both on the batches as they were trained on), temperature, entropy
-    # (mean, nats), learning_rate and, if there are validation rows, validation_error and
-    # validation_log_loss
+    # per epoch: loss and accuracy (on the batches as they were trained on), learning_rate,
+    # temperature, entropy (mean, nats), validation_error and validation_log_loss
     trace: dict[str, list[float]] = field(default_factory=dict)
-    # the model of the best epoch on the validation rows; without any, the average of the last
-    # epochs once training is finished
+    # of the best epoch on the validation rows; without any, the average of the last epochs
     best: Model | None = None
     best_epoch: int = -1
     stopped: bool = False
-    # log-tables and log-prior summed over the `n_summed` epochs so far whose average will be
-    # returned
+    # log-tables and log-prior summed over the `n_summed` epochs to be averaged
     theta_sum: Floats = field(default_factory=lambda: np.zeros(0))
     prior_sum: Floats = field(default_factory=lambda: np.zeros(0))
     n_summed: int = 0
@@ -175,23 +142,18 @@ def train(
     context: FitContext,
     validation: TrainingRows | None = None,
 ) -> Run:
-    """Train a model in place, resuming from its checkpoint if there is one; see `Run.result`.
+    """Train a model in place; see `Run.result`.
 
     `validation` rows choose the epoch to return; without any, the last is returned.
     """
     run, slots, training, progress = Run(model), task.slots, task.training, context.progress
-    checkpoint = task.checkpoint(rows, model, context, validation)
-    if checkpoint is not None:
-        _restore(run, checkpoint)
-    if training.share and run.epoch == 0:
-        run.model.share(slots)
-    trainer = _Trainer(task, rows, run.model)
-    epochs = training.epochs
-    progress.start(task.stage, epochs, unit="epochs")
-    progress.advance(run.epoch)
-    while run.epoch < epochs and not run.stopped:
-        facts = trainer.epoch(run.epoch, task.random(context, run.epoch))
-        if run.epoch >= (1 - training.average) * epochs:
+    if training.share:
+        model.share(slots)
+    trainer = _Trainer(task, rows, model)
+    progress.start(task.stage, training.epochs, unit="epochs")
+    while run.epoch < training.epochs and not run.stopped:
+        facts = trainer.epoch(run.epoch, context.generator(*task.key, EPOCHS, run.epoch))
+        if run.epoch >= (1 - training.average) * training.epochs:
             run.add()
         if validation is not None:
             facts |= _validate(run, task, validation)
@@ -199,11 +161,8 @@ def train(
             run.trace.setdefault(name, []).append(value)
         run.epoch += 1
         progress.advance(1, **{k: v for k, v in facts.items() if k in _SHOWN})
-        over = run.epoch == epochs or run.stopped
-        if over and validation is None and run.n_summed:
-            run.best, run.best_epoch = run.averaged(slots), run.epoch - 1
-        if checkpoint is not None and (over or run.epoch % checkpoints.EVERY == 0):
-            _save(run, checkpoint)
+    if validation is None and run.n_summed:
+        run.best, run.best_epoch = run.averaged(slots), run.epoch - 1
     progress.finish()
     return run
 
@@ -242,11 +201,10 @@ class _Trainer:
 
     def __init__(self, task: Task, rows: TrainingRows, model: Model) -> None:
         self.task, self.rows, self.slots, self.model = task, rows, task.slots, model
-        slots = task.slots
-        self.space = slots.workspace(model.prior.shape[0])
-        self.used = slots.used()
+        self.space = self.slots.workspace(model.prior.shape[0])
+        self.used = self.slots.used()
         self.weights = None if rows.weights is None else rows.weights / rows.weights.mean()
-        self.chosen = np.zeros(slots.arity.shape[0], np.int64)
+        self.chosen = np.zeros(self.slots.arity.shape[0], np.int64)
 
     def epoch(self, number: int, rng: np.random.Generator) -> dict[str, float]:
         """Train on every row once, in random order; return the epoch's metrics."""
@@ -281,8 +239,9 @@ class _Trainer:
             self.chosen = parents.sampler(noisy)
         rows = self.rows.take(batch)
         contexts, children = rows.columns()
-        if self.task.training.dropout:
-            children = self._leave_out(children, rng)
+        if self.task.training.dropout:  # as parents, features stay known
+            kept = rng.random(children.shape) >= self.task.training.dropout
+            children = np.where(kept, children, slots.arity[:, None].astype(children.dtype))
         joint = np.empty((rows.n_rows, model.prior.shape[0]))
         joint[:] = model.prior
         layout = (slots.column, slots.n_contexts, slots.cell, slots.arity)
@@ -296,14 +255,6 @@ class _Trainer:
         native.step_tables(*given, *model.tables, *self.space)
         self._step_prior(gradient, rate)
         return value, int(np.count_nonzero(joint.argmax(axis=1) == rows.labels))
-
-    def _leave_out(
-        self, children: NDArray[np.int32], rng: np.random.Generator
-    ) -> NDArray[np.int32]:
-        """Return children (n_features, n_rows) with dropout; as parents they stay known."""
-        kept = rng.random(children.shape) >= self.task.training.dropout
-        unknown = self.slots.arity[:, None].astype(children.dtype)
-        return np.where(kept, children, unknown)
 
     def _loss(self, joint: Floats, rows: TrainingRows, batch: Ints) -> tuple[float, Floats]:
         """Return the loss and its gradient; a row's weight multiplies its share of both."""
@@ -355,31 +306,3 @@ def entropy(phi: Floats, used: NDArray[np.bool_]) -> float:
 
 def _log_softmax(phi: Floats, used: NDArray[np.bool_]) -> Floats:
     return log_softmax(np.where(used, phi, -np.inf), axis=1)
-
-
-def _save(run: Run, checkpoint: Checkpoint) -> None:
-    arrays: dict[str, NDArray[Any]] = {f"model.{k}": v for k, v in run.model.arrays().items()}
-    if run.best is not None:
-        arrays |= {f"best.{k}": v for k, v in run.best.arrays().items()}
-    arrays |= {f"trace.{k}": np.array(v) for k, v in run.trace.items()}
-    position = [run.epoch, run.best_epoch, run.stopped, run.n_summed]
-    arrays["position"] = np.array(position, np.int64)
-    arrays |= {"theta_sum": run.theta_sum, "prior_sum": run.prior_sum}
-    checkpoint.save(arrays)
-
-
-def _restore(run: Run, checkpoint: Checkpoint) -> None:
-    arrays = checkpoint.load()
-    if arrays is None:
-        return
-
-    def part(prefix: str) -> dict[str, NDArray[Any]]:
-        return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
-
-    run.model = Model(**part("model."))
-    run.best = Model(**part("best.")) if part("best.") else None
-    run.trace = {name: values.tolist() for name, values in part("trace.").items()}
-    epoch, best_epoch, stopped, n_summed = arrays["position"].tolist()
-    run.epoch, run.best_epoch, run.stopped = epoch, best_epoch, bool(stopped)
-    run.theta_sum, run.prior_sum = arrays["theta_sum"], arrays["prior_sum"]
-    run.n_summed = n_summed
