@@ -276,6 +276,22 @@ def test_few_errors_on_test_rows_decide_nothing():
     assert claims["Even random trees beat naive Bayes (table 1)"].verdict == "holds"
 
 
+def test_the_printed_protocol_says_which_trainings_were_run():
+    found = {
+        (table, method): [1.0] * roth_printed._n_wanted(method)
+        for table, printed in roth_2020.TABLE_1.items()
+        for method in roth_printed.METHODS
+        if method in printed
+    }
+    assert roth_printed._extent(found).startswith(
+        "All trainings were run: 5 of every method, and 3"
+    )
+    found["usps", "TAN Heuristic"].pop()
+    del found["mnist", "TAN Subset"]
+    told = roth_printed._extent(found)
+    assert "time: usps, TAN Heuristic 2 of 3; mnist, TAN Subset 0 of 5. The same" in told
+
+
 def test_printed_trainings_are_compared_by_their_means():
     found = {("letter", "NB, hybrid"): [13.0, 13.1], ("letter", "TAN Random"): [10.0, 10.1, 10.2]}
     found |= {("letter", "TAN Subset"): [9.0, 9.2, 9.1], ("letter", "TAN All"): [9.1, 9.2, 9.2]}
