@@ -35,6 +35,10 @@ class Cell(NamedTuple):
         """Return the cell's description in a run file, without its numbers."""
         return {"cell": self.key, **{k: v for k, v in self._asdict().items() if k != "key"}}
 
+    def failed(self, error: str) -> dict[str, Any]:
+        """Return the record of the cell if it failed."""
+        return {**self.facts(), "status": "failed", "error": error}
+
 
 @dataclass(frozen=True, eq=False)
 class Experiment:

@@ -16,7 +16,7 @@ from tanager.atomic import replacing
 from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import inert
 from tanager.evaluation.metrics import COSTS, METRICS, Reliability
-from tanager.evaluation.runs import RunFile, check_cell, check_description, check_metrics
+from tanager.evaluation.runs import RunFile, check_cell, check_description
 
 ENDINGS = (".parquet", ".csv")  # of result files
 
@@ -116,7 +116,7 @@ class Results:
         latest = {(r["dataset"], r["classifier"], r["round"], r["fold"]): r for r in cells}
         results = cls(check_description(run.description(), name), list(latest.values()))
         for record in results.records:
-            check_metrics(record, results.measured, name)
+            check_cell(record, name, results.measured)
         return results
 
     @property

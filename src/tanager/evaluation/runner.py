@@ -13,20 +13,19 @@ import traceback
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
-from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import threadpool_limits
 
 from tanager import __version__
 from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
@@ -34,14 +33,13 @@ from tanager.errors import ConfigurationError
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Loaded
 from tanager.evaluation.experiment import Cell, Experiment
-from tanager.evaluation.metrics import known_number, reliability, resolve_metrics
+from tanager.evaluation.metrics import METRICS, known_number, reliability
 from tanager.evaluation.protocol import Split
 from tanager.evaluation.results import Results
 from tanager.evaluation.runs import RunFile, check_cell
 from tanager.progress import Progress, one_of_many
 
-# Rows of the untimed warm-up fit that loads compiled kernels before the first timed one.
-_WARM_UP_ROWS = 24
+_WARM_UP_ROWS = 24  # of the untimed fit before the first timed one, for imports
 
 
 class _Rows(NamedTuple):
@@ -62,15 +60,13 @@ class Bench:
     _table: tuple[str, Loaded] | None = None
     _rows: tuple[tuple[str, int, int], _Rows] | None = None
     _warm: set[str] = field(default_factory=set)
-    _threads: tuple[int, Any] | None = None
 
     def run(self, cell: Cell) -> dict[str, Any]:
         """Compute a cell; a failure is recorded."""
         try:
             return {**cell.facts(), **self._measure(cell)}
         except Exception as error:  # any exception of a classifier is recorded
-            text = "".join(traceback.format_exception_only(error)).strip()[:2000]
-            return {**cell.facts(), "status": "failed", "error": text}
+            return cell.failed("".join(traceback.format_exception_only(error)).strip()[:2000])
 
     def load(self, name: str) -> Loaded:
         """Return a dataset by name, read once for all its cells."""
@@ -97,58 +93,51 @@ class Bench:
         return self._rows[1]
 
     def _measure(self, cell: Cell) -> dict[str, Any]:
-        rows = self._divide(cell)
-        contender = self.experiment.contender(cell.classifier)
-        seed = int(np.random.SeedSequence([self.experiment.seed, cell.round, cell.fold])
-                   .generate_state(1)[0] >> 1)  # fmt: skip
-        columns = self._columns(cell, contender, rows)
+        experiment, rows, data = self.experiment, self._divide(cell), self.load(cell.dataset)
+        contender = experiment.contender(cell.classifier)
+        place = np.random.SeedSequence([experiment.seed, cell.round, cell.fold])
+        seed = int(place.generate_state(1)[0] >> 1)
+        dataset = experiment.dataset(cell.dataset)
+        columns = dataset.column_options()
+        if dataset.monotonic and contender.takes_signs:
+            columns["monotonic"] = dataset.signs(data.classes, rows.present.tolist())
         self._warm_up(contender, rows.train, rows.y)
-        estimator = contender.build(seed, self.experiment.bins, columns)
-        train, test, fit_rows, ask_rows = _ready(estimator, rows)
-        with self._one_thread(), one_of_many(), warnings.catch_warnings(record=True) as heard:
+        estimator = contender.build(seed, experiment.bins, columns)
+        train, test, fit, predict = rows.train, rows.test, estimator.fit, estimator.predict_proba
+        if hasattr(estimator, "learn_encoding"):  # third-party classifiers are timed without it
+            train, test = estimator.learn_encoding(train, rows.y), estimator.encode(test)
+            fit, predict = estimator.fit_encoded, estimator.predict_encoded
+        with threadpool_limits(1), one_of_many(), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")
             reset_peak_memory()
-            with _clock() as fit:
-                fit_rows(train, rows.y)
-            with _clock() as predict:
-                probabilities = ask_rows(test)
-            peak = peak_memory_mb()
+            costs: dict[str, float | None] = {}
+            with _clock(costs, "fit"):
+                fit(train, rows.y)
+            with _clock(costs, "predict"):
+                probabilities = predict(test)
+            costs["peak_memory_mb"] = peak_memory_mb()
         probabilities = complete_probabilities(
-            probabilities, rows.present, len(self.load(cell.dataset).classes), len(rows.y)
+            probabilities, rows.present, len(data.classes), len(rows.y)
         )
         return {
             "status": "ok",
             "n_train": len(rows.y),
             "n_test": len(rows.truth),
             **self._score(probabilities, rows),
-            "fit_seconds": fit["wall"],
-            "fit_cpu_seconds": fit["cpu"],
-            "predict_seconds": predict["wall"],
-            "predict_cpu_seconds": predict["cpu"],
-            "peak_memory_mb": peak,
+            **costs,
             "warnings": sorted({f"{w.category.__name__}: {w.message}"[:300] for w in heard}),
             **self._keep(estimator, probabilities),
         }
 
-    def _columns(self, cell: Cell, contender: Contender, rows: _Rows) -> dict[str, Any]:
-        """Return the classifier's options that describe the columns."""
-        dataset = self.experiment.dataset(cell.dataset)
-        columns = dataset.column_options()
-        if dataset.monotonic and contender.takes_signs:
-            classes = self.load(cell.dataset).classes
-            columns["monotonic"] = dataset.signs(classes, rows.present.tolist())
-        return columns
-
     def _score(self, probabilities: NDArray[np.float64], rows: _Rows) -> dict[str, Any]:
-        metrics = resolve_metrics(tuple(self.experiment.metrics))
-        bins = reliability(probabilities, rows.truth)
         given: tuple[Any, ...] = (probabilities, rows.truth)
         scores = {}
-        for name, metric in metrics.items():
+        for name in self.experiment.metrics:
+            metric = METRICS[name]
             if metric.function is not None:
                 extra = (identical_rows(rows.test),) if metric.needs_groups else ()
                 scores[name] = known_number(metric.function(*given, *extra))
-        return {**scores, "reliability": [part.tolist() for part in bins]}
+        return {**scores, "reliability": [part.tolist() for part in reliability(*given)]}
 
     def _keep(self, estimator: Any, probabilities: NDArray[np.float64]) -> dict[str, Any]:
         kept: dict[str, Any] = {}
@@ -160,38 +149,16 @@ class Bench:
 
     def _warm_up(self, contender: Contender, train: Any, y: NDArray[np.int64]) -> None:
         """Fit a pair once on a few rows, so that imports aren't timed."""
-        if contender.name in self._warm:
+        if contender.name in self._warm or not contender.is_ours:
             return
         self._warm.add(contender.name)
-        if not contender.is_ours:
-            return
         rows = np.unique(np.linspace(0, len(y) - 1, _WARM_UP_ROWS).astype(np.int64))
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                estimator = contender.build(0, self.experiment.bins)
-                estimator.fit(train.take(rows), np.unique(y[rows], return_inverse=True)[1])
-                estimator.predict_proba(train.take(rows[:2]))
-        except Exception:  # too few rows: the timed fit will report it
-            return
-
-    def _one_thread(self) -> Any:
-        """Limit numerical libraries to one thread, including any loaded since the last call."""
-        if self._threads is None or self._threads[0] != len(self._warm):
-            self._threads = (len(self._warm), ThreadpoolController())
-        return self._threads[1].limit(limits=1)
-
-
-def _ready(estimator: Any, rows: _Rows) -> tuple[Any, Any, Any, Any]:
-    """Return training and test rows as the classifier takes them, and how it takes them.
-
-    Third-party classifiers are timed without the encoding.
-    """
-    if not hasattr(estimator, "learn_encoding"):
-        return rows.train, rows.test, estimator.fit, estimator.predict_proba
-    train = estimator.learn_encoding(rows.train, rows.y)
-    test = estimator.encode(rows.test)
-    return train, test, estimator.fit_encoded, estimator.predict_encoded
+        # With too few rows it fails, as the timed fit will report.
+        with suppress(Exception), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            estimator = contender.build(0, self.experiment.bins)
+            estimator.fit(train.take(rows), np.unique(y[rows], return_inverse=True)[1])
+            estimator.predict_proba(train.take(rows[:2]))
 
 
 def identical_rows(table: Any) -> NDArray[np.int64]:
@@ -236,20 +203,15 @@ def unpack_codes(text: str) -> NDArray[np.int64]:
 
 
 @contextmanager
-def _clock() -> Iterator[dict[str, float]]:
-    times: dict[str, float] = {}
+def _clock(costs: dict[str, float | None], name: str) -> Iterator[None]:
     wall, cpu = time.perf_counter(), time.process_time()
-    yield times
-    times["wall"], times["cpu"] = time.perf_counter() - wall, time.process_time() - cpu
+    yield
+    costs[f"{name}_seconds"] = time.perf_counter() - wall
+    costs[f"{name}_cpu_seconds"] = time.process_time() - cpu
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, np.ndarray | np.generic):
-        return value.tolist()
-    return str(value)
-
-
-_bench: Bench | None = None
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
 def run_experiment(
@@ -268,19 +230,13 @@ def run_experiment(
     the number of processes (-1: one per core). No cell is started after the time `until` of
     `time.monotonic`; cells that are missing then are also missing in the results.
     """
-    if path is None:
-        with TemporaryDirectory() as folder:
-            return run_experiment(
-                experiment,
-                Path(folder) / "run.jsonl",
-                n_jobs=n_jobs,
-                progress=progress,
-                until=until,
-            )
     experiment.check()
-    cells = list(experiment.cells())
-    reporter = progress or Progress()
-    with RunFile(path) as run:
+    cells, reporter = list(experiment.cells()), progress or Progress()
+    deadline = np.inf if until is None else until
+    with ExitStack() as stack:
+        if path is None:
+            path = Path(stack.enter_context(TemporaryDirectory())) / "run.jsonl"
+        run = stack.enter_context(RunFile(path))
         run.begin({**experiment.to_dict(), "environment": environment()})
         done = {
             record["cell"]: record
@@ -288,19 +244,17 @@ def run_experiment(
             if not (retry_failed and record["status"] == "failed")
         }
         reporter.start(experiment.name, len(cells), unit="cells")
-        todo = []
         for cell in cells:
             if cell.key in done:
                 reporter.advance(1, **_headline(done[cell.key], experiment))
-            else:
-                todo.append(cell)
-        late = until is not None and time.monotonic() >= until
+        todo = [cell for cell in cells if cell.key not in done]
+        late = time.monotonic() >= deadline
         for record in _compute(experiment, [] if late else todo, _n_processes(n_jobs)):
             record["version"] = __version__
             run.append(record)
             done[record["cell"]] = record
             reporter.advance(1, **_headline(record, experiment))
-            if until is not None and time.monotonic() >= until:
+            if time.monotonic() >= deadline:
                 break
         reporter.finish()
         description = run.description()
@@ -324,8 +278,8 @@ def environment() -> dict[str, Any]:
 
 def _headline(record: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
     facts = {key: record[key] for key in ("dataset", "classifier", "status")}
-    metric = experiment.metrics[0]
-    return {**facts, "seconds": record.get("fit_seconds", 0.0), "loss": record.get(metric)}
+    loss = record.get(experiment.metrics[0])
+    return {**facts, "seconds": record.get("fit_seconds", 0.0), "loss": loss}
 
 
 def _n_processes(n_jobs: int) -> int:
@@ -340,8 +294,7 @@ def _compute(
     experiment: Experiment, cells: Sequence[Cell], n_processes: int
 ) -> Iterator[dict[str, Any]]:
     if n_processes == 1 or len(cells) < 2:
-        bench = Bench(experiment)
-        yield from map(bench.run, cells)
+        yield from map(Bench(experiment).run, cells)
         return
     left = list(cells)
     while left:
@@ -354,41 +307,31 @@ def _compute(
             # have been running are rerun, each in a process of its own.
             suspects, left = left[: 2 * n_processes], left[2 * n_processes :]
             for cell in suspects:
-                yield _alone(experiment, cell)
+                try:
+                    yield from _in_pool(experiment, [cell], 1)
+                except BrokenProcessPool:
+                    reason = "the worker process died, probably because it ran out of memory"
+                    yield cell.failed(reason)
 
 
 def _in_pool(
     experiment: Experiment, cells: Sequence[Cell], n_processes: int
 ) -> Iterator[dict[str, Any]]:
-    """Keep the workers busy with cells in order; yield records as they arrive."""
-    queue = iter(cells)
-    with _pool(experiment, n_processes) as pool:
-        # Twice as many as workers, so that none waits for the disk; not all, so
-        # that only a few have to be rerun after a crash.
-        waiting = {pool.submit(_work, cell) for cell in islice(queue, 2 * n_processes)}
-        while waiting:
-            finished, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-            records = [future.result() for future in finished]
-            waiting |= {pool.submit(_work, cell) for cell in islice(queue, len(finished))}
-            yield from records
-
-
-def _alone(experiment: Experiment, cell: Cell) -> dict[str, Any]:
-    try:
-        with _pool(experiment, 1) as pool:
-            return pool.submit(_work, cell).result()
-    except BrokenProcessPool:
-        error = "the worker process died, probably because it ran out of memory"
-        return {**cell.facts(), "status": "failed", "error": error}
-
-
-def _pool(experiment: Experiment, n_processes: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(
+    """Compute cells in processes, started in order; yield records as they arrive."""
+    pool = ProcessPoolExecutor(
         n_processes,
         mp_context=multiprocessing.get_context("spawn"),
         initializer=_start_worker,
         initargs=(experiment,),
     )
+    try:
+        for future in as_completed([pool.submit(_work, cell) for cell in cells]):
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_bench: Bench | None = None
 
 
 def _start_worker(experiment: Experiment) -> None:
