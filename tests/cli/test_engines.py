@@ -34,15 +34,13 @@ def test_memory_limit_and_checkpoint_change_no_byte(folder, tmp_path):
 
 def test_a_cluster_gives_the_same_file(dask_client, folder, tmp_path):
     address = dask_client.scheduler.address
-    assert fit(folder, tmp_path / "m.tanager", "--engine", "dask", "--scheduler", address) == 0
+    assert fit(folder, tmp_path / "m.tanager", "--scheduler", address) == 0
     assert (tmp_path / "m.tanager").read_bytes() == (folder / "plain.tanager").read_bytes()
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--engine", "moon"), "Allowed: local, dask"),
-        (("--scheduler", "tcp://here:1"), "needs --engine dask"),
         (("--memory-limit", "lots"), "--memory-limit 'lots'"),
     ],
 )

@@ -68,12 +68,7 @@ from tanager.progress import LongWork
         (["explain", "{m}", "{t}", "--class", "none"], "'none'"),
         (["explain", "{m}", "{t}", "--row", "-1"], "counted from 0"),
         (["show", "{m}", "--table", "nix"], "'nix'"),
-        (["show", "{m}", "--class", "high"], "--class needs --effect FEATURE"),
         (["show", "{m}", "--sort", "nonsense"], "--sort needs --table FEATURE"),
-        (
-            ["show", "{m}", "--effect", "age", "--sort", "parents"],
-            "--sort needs --table FEATURE",
-        ),
         (["show", "{m}", "--table", "age", "--sort", "nonsense"], "nonsense"),
         (
             ["draw", "{m}", "-o", "{tmp}/g.svg", "--sort", "context"],
@@ -97,7 +92,7 @@ from tanager.progress import LongWork
         ),
         (["compare", "{t}", "-t", "risk", "--retry-failed"], "Name it with --run"),
         (
-            ["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--engine", "dask", "--jobs", "4"],
+            ["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--scheduler", "a:1", "--jobs", "4"],
             "Leave out --jobs",
         ),
         (
@@ -224,16 +219,10 @@ def test_version_and_completion(said):
     assert "predict" in done.stdout
 
 
-@pytest.mark.parametrize("keel", [False, True])
-def test_demo(keel, said, monkeypatch):
-    from tests.keel import keel_folder
-
-    if keel and keel_folder() is None:
-        pytest.skip("the KEEL tables are not here; make setup fetches them, or set TANAGER_KEEL")
-    monkeypatch.setenv("TANAGER_KEEL", str(keel_folder().parents[3]) if keel else "")
+def test_demo(said):
     assert call("demo") == 0
     text = said().out
-    assert ("telescope" if keel else "breast cancer") in text
+    assert "breast cancer" in text
     assert "CategoricalNB" in text
     assert "explained" in text
 

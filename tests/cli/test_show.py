@@ -66,29 +66,6 @@ def test_explain_adds_up(folder, said):
     assert "log-odds of low against high" in said().out
 
 
-def test_the_effect_of_a_feature_is_a_curve_of_few_lines(tmp_path, said):
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(120, 1))
-    clf = tanager.BayesNetClassifier("naive", "laplace", bins=30).fit(
-        X, np.where(X[:, 0] > 0, "b", "a")
-    )
-    model = tmp_path / "m.tanager"
-    tanager.save(clf, model)
-    assert call("show", model, "--effect", "x0", "--json") == 0
-    (effect,) = json.loads(said().out)["effects"]
-    joint = np.exp(clf.network_.table("x0").joined(16).probabilities)
-    assert len(effect["values"]) == joint.shape[1] == 16
-    assert sum(effect["shares"]) == pytest.approx(1.0)
-    # The middle cut tells the classes apart, so it is never joined away.
-    assert np.sign(effect["log_odds"]).tolist() == sorted(np.sign(effect["log_odds"]).tolist())
-    assert call("show", model, "--effect", "x0", "--class", "a") == 0
-    lines = said().out.splitlines()
-    assert "log-odds of a" in lines[0]
-    assert len(lines) == 18
-    assert call("show", model, "--effect", "x1") == 2
-    assert call("show", model, "--effect", "x0", "--class", "c") == 2
-
-
 CLASSES = {
     "real": ([0.0, 1.0], {"1": "1.0", "0": "0.0", "1.0": "1.0"}),
     "boolean": ([False, True], {"true": "True", "FALSE": "False", "True": "True"}),
@@ -112,12 +89,9 @@ def test_a_class_is_typed_as_it_would_stand_in_a_table(tmp_path, said, kind):
         other = next(one for one in typed if typed[one] != name)
         assert call("explain", model, rows, "--class", other, "--against", text) == 0
         assert f"against {name}, by feature" in said().out
-        assert call("show", model, "--effect", "a", "--class", text) == 0
-        assert f"log-odds of {name} " in said().out
     for text in ("2", "TruE" if kind == "words" else "maybe", ""):
-        for command in (["explain", model, rows], ["show", model, "--effect", "a"]):
-            assert call(*command, "--class", text) == 2
-            assert f"--class {text!r} is not one of the classes" in said().err
+        assert call("explain", model, rows, "--class", text) == 2
+        assert f"--class {text!r} is not one of the classes" in said().err
     assert call("explain", model, rows, "--against", "2") == 2
     assert "--against '2' is not one of the classes" in said().err
 
@@ -138,10 +112,6 @@ def test_a_model_of_one_class_says_so(tmp_path, said):
     said()
     assert call("explain", model, rows) == 2
     assert "one class, 'p': there's nothing to explain" in said().err
-    assert call("show", model, "--effect", "a") == 2
-    told = said()
-    assert "one class, 'p': every row gets this prediction, and no value has an effect" in told.err
-    assert told.out == ""
 
 
 @pytest.mark.parametrize("name", ["g.svg", "g.png", "g.pdf"])

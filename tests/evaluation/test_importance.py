@@ -27,7 +27,7 @@ def data():
     return [[f"v{v}" for v in row] for row in x.tolist()], y
 
 
-@pytest.mark.filterwarnings("ignore:No value of the column")
+@pytest.mark.filterwarnings("ignore:Column.s. ")
 def test_a_feature_that_is_not_known_is_unseen(data):
     X, y = data
     clf = BayesNetClassifier("tan", "laplace").fit(X, y)

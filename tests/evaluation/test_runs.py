@@ -57,7 +57,7 @@ def test_a_second_writer_is_refused(tmp_path):
 def test_other_files_are_refused(tmp_path):
     path = tmp_path / "x.json"
     path.write_text(json.dumps({"a": 1}) + "\n")
-    with pytest.raises(DataError, match="isn.t a run file"):
+    with pytest.raises(DataError, match="isn't a run file"):
         RunFile(path).description()
 
 

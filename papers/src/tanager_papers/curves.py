@@ -176,7 +176,9 @@ def missing_feature_curves(
     present, y = np.unique(data.labels[split.train], return_inverse=True)
     train, test = data.features.take(split.train), data.features.take(split.test)
     truth = data.labels[split.test]
-    loss = resolve_metrics((metric,))[metric].score
+    loss = resolve_metrics((metric,))[metric].function
+    if loss is None:
+        raise ConfigurationError(f"metric={metric!r} isn't computed from predictions.")
     models = [
         c.build(experiment.seed, experiment.bins).fit(train, y) for c in experiment.contenders
     ]

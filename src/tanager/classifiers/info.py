@@ -59,23 +59,16 @@ class Info(dict[str, Any]):
 
 
 def _short(value: Any, stage: str, key: str) -> str:
-    where = f"in info_[{stage!r}][{key!r}]"
-    if isinstance(value, np.ndarray):
-        shape = " × ".join(map(str, value.shape))
-        return f"array of {shape}, {where}" if value.size > LONG else str(value.tolist())
-    if isinstance(value, Mapping):
-        if len(value) > LONG or not all(map(_simple, value.values())):
-            return f"{len(value)} entries, {where}"
-        return ", ".join(f"{k} {_short(v, stage, key)}" for k, v in value.items()) or "none"
-    if isinstance(value, list | tuple):
-        if len(value) > LONG or not all(map(_simple, value)):
-            return f"{len(value)} entries, {where}"
-        return ", ".join(_short(item, stage, key) for item in value) or "none"
-    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
-
-
-def _simple(value: Any) -> bool:
-    return isinstance(value, str | bool | int | float | np.generic) or value is None
+    plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    if not isinstance(plain, Mapping | list | tuple):
+        return f"{plain:.4g}" if isinstance(plain, float) else str(plain)
+    inside = plain.values() if isinstance(plain, Mapping) else plain
+    if len(plain) > LONG or any(isinstance(one, Mapping | list | tuple) for one in inside):
+        return f"{len(plain)} entries, in info_[{stage!r}][{key!r}]"
+    shown = [_short(one, stage, key) for one in inside]
+    if isinstance(plain, Mapping):
+        shown = [f"{name} {one}" for name, one in zip(plain, shown, strict=True)]
+    return ", ".join(shown) or "none"
 
 
 def tell_findings(findings: Iterable[Mapping[str, Any]], remedy: str = IN_PYTHON) -> str:

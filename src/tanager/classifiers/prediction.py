@@ -172,47 +172,20 @@ class UnseenColumns:
         """Warn about columns without a known value: missing in all rows, or only unseen values."""
         if self._n_rows < LEAST_ROWS:
             return  # too few to tell
-        table, names = matched.table, matched.features
-        columns = self._codebook.columns
-        strange = [at for at in self._read if not self._known[at] and columns[at].null_code > 0]
-        strange = [at for at in strange if names[at] in table.names]
-        # A number without a known value can only be missing, unless it's read from text.
-        read = self._codebook.readings
-        missing = {
-            at for at in strange if columns[at].kind == "numeric" and columns[at].name not in read
-        }
-        rest = [at for at in strange if at not in missing]
-        if rest:
-            empty = _empty_columns(table, [names[at] for at in rest])
-            missing.update(at for at in rest if names[at] in empty)
-        absent = [columns[at].name for at in strange if at in missing]
-        unseen = [columns[at].name for at in strange if at not in missing]
-        texts = []
-        if absent:
-            noun, verb = ("Columns", "are") if len(absent) > 1 else ("Column", "is")
-            texts = [
-                f"{noun} {listed(absent)} {verb} missing in all {self._n_rows:,} rows, but had "
-                "values in training. Check how the table was made."
-            ]
-        if unseen:
-            texts.append(
-                f"No value of the column(s) {listed(unseen)} was seen in training, so they add "
-                "nothing to the predictions. Check spelling, case, encoding and gaps."
+        columns, names, given = self._codebook.columns, matched.features, matched.table.names
+        strange = [
+            columns[at].name
+            for at in self._read
+            if not self._known[at] and columns[at].null_code > 0 and names[at] in given
+        ]
+        if strange:
+            warnings.warn(
+                f"Column(s) {listed(strange)}: none of the {self._n_rows:,} rows has a value that "
+                "was seen in training, so they add nothing to the predictions. Check spelling, "
+                "case, encoding and missing values.",
+                ColumnWarning,
+                stacklevel=2,
             )
-        for text in texts:
-            warnings.warn(text, ColumnWarning, stacklevel=2)
-
-
-def _empty_columns(table: Source, names: Sequence[str]) -> set[str]:
-    """Return the columns that are missing in all rows; stops reading once none can be."""
-    empty = set(names)
-    for batch in table.batches(names):
-        for name, array in zip(names, batch.columns, strict=True):
-            if array.is_null(nan_is_null=True).true_count < len(array):
-                empty.discard(name)
-        if not empty:
-            break
-    return empty
 
 
 def _bounded(source: Source, columns: Sequence[str]) -> Iterator[Fragment]:

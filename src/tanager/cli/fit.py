@@ -119,7 +119,6 @@ def fit(
     jobs: Threads = 1,
     memory_limit: str | None = None,
     checkpoint: Path | None = None,
-    engine: str = "local",
     scheduler: str | None = None,
     seed: int = 0,
     force: Force = False,
@@ -147,19 +146,18 @@ def fit(
     Execution:
         memory_limit: Memory for rows and counts: 4GB, 512MiB, … [default: half of the free memory]
         checkpoint: Folder for checkpoints: an interrupted fit resumes from it.
-        engine: local (threads) or dask (the workers of a cluster).
-        scheduler: Address of a Dask scheduler. [default: workers on this machine]
+        scheduler: Address of a Dask scheduler, to run on its cluster's workers.
         seed: Seed for learners that use random numbers.
     """
     check_output(output, data, force=force)
-    if engine == "dask" and given_flags(context, "jobs"):
+    if scheduler is not None and given_flags(context, "jobs"):
         raise ConfigurationError(
-            "--jobs sets the threads of --engine local; a cluster has its own workers. Leave out "
-            "--jobs."
+            "--jobs sets the threads of this process, but a cluster has its own workers. Leave "
+            "out --jobs or --scheduler."
         )
     start = time.perf_counter()
     resolve_pair(learning.structure, learning.parameters)  # before any row is read
-    cluster, named = open_engine(engine, scheduler), columns.categorical
+    named = columns.categorical
     estimator = BayesNetClassifier(
         learning.structure,
         learning.parameters,
@@ -185,7 +183,7 @@ def fit(
     plain_parameters(estimator)  # reject unsaveable parameters before the fit
     needed = [target] if drop_missing_target else []
     table = reading.open(data, needed)
-    with cluster as estimator.engine:
+    with _open_engine(scheduler) as estimator.engine:
         estimator.fit(table, target, sample_weight=weight)
     save(estimator, output)
     seconds = time.perf_counter() - start
@@ -226,28 +224,15 @@ def _report(estimator: Any, output: Path, seconds: float, *, as_json: bool) -> N
 
 
 @contextmanager
-def open_engine(name: str, scheduler: str | None) -> Iterator[Any]:
-    """Yield a value for `BayesNetClassifier(engine=...)`; disconnect from a cluster at the end.
-
-    `scheduler` is the address of a Dask scheduler; None starts workers on this machine.
-    """
-    if name not in ("local", "dask"):
-        raise ConfigurationError(f"--engine {name!r} isn't valid. Allowed: local, dask.")
-    if name == "local":
-        if scheduler is not None:
-            raise ConfigurationError("--scheduler needs --engine dask.")
-        yield name
+def _open_engine(scheduler: str | None) -> Iterator[Any]:
+    """Yield a value for `BayesNetClassifier(engine=...)`; disconnect from a cluster at the end."""
+    if scheduler is None:
+        yield "local"
         return
+    from distributed import Client
+
     try:
-        from distributed import Client
-    except ImportError as error:
-        raise ConfigurationError(
-            "--engine dask needs Dask's distributed. Install it: pip install 'dask[dataframe]' "
-            "distributed."
-        ) from error
-    try:
-        local = {"threads_per_worker": 1, "dashboard_address": ":0"} if scheduler is None else {}
-        client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False, **local)
+        client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
         raise EngineError(
             f"--scheduler {scheduler}: no Dask scheduler answers there ({error})."

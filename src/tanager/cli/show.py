@@ -4,33 +4,27 @@ from __future__ import annotations
 
 from math import log
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import typer
 
 from tanager.cli.console import console, human_size, plain, plain_table, print_json
-from tanager.cli.options import Json, Model, Texts, given_flags, read_class
-from tanager.codes.groups import join_values
+from tanager.cli.options import Json, Model, Texts, given_flags
 from tanager.codes.reading import Reading
 from tanager.errors import ConfigurationError
 from tanager.network import Network, NetworkInformation
-from tanager.network.answers import group_labels
 from tanager.network.explanation import SPOKEN_FOR
 from tanager.network.files import read_model
-from tanager.network.information import log_odds, n_probabilities
+from tanager.network.information import n_probabilities
 
 BAR_WIDTH = 12
-MOST_VALUES = 16  # rows of an effect's curve; neighbours are merged beyond that
-HALF_BAR = 14
 
 
 def show(
     context: typer.Context,
     model: Model,
     table: Texts = None,
-    effect: Texts = None,
-    target: str | None = None,
     sort: str = "context",
     as_json: Json = False,
 ) -> None:
@@ -38,22 +32,15 @@ def show(
 
     Options:
         table: Print a feature's probability table; may be repeated. 'all': every feature.
-        effect: Print the effect of each value of a feature on a class; may be repeated.
-        target (--class): The class of --effect. [default: the last]
         sort: Order of a table's rows: context, parents or center.
     """
-    if target is not None and not effect:
-        raise ConfigurationError("--class needs --effect FEATURE.")
     if given_flags(context, "sort") and not table:
         raise ConfigurationError("--sort needs --table FEATURE.")
     network, header = read_model(model)
     names = list(network.structure.features) if table == ["all"] else table or []
     tables = [network.table(name).sorted(sort) for name in names]
-    c = None if target is None else read_class(network, target, "--class")
-    effects = [effect_of(network, name, c) for name in effect or []]
     facts = _facts(network, header, model)
     if as_json:
-        facts["effects"] = [one._asdict() for one in effects]
         facts["tables"] = [
             {
                 "feature": t.feature,
@@ -66,12 +53,10 @@ def show(
         ]
         print_json(facts)
         return
-    if not tables and not effects:
+    if not tables:
         _print_facts(facts)
         print_structure(network)
         console().print(f"For the full report with plots: tanager report {model}", markup=False)
-    for one in effects:
-        print_effect(one)
     for t in tables:
         console().print(str(t), markup=False)
 
@@ -214,68 +199,3 @@ def print_structure(network: Network, most: int = 60) -> None:
         "Next to a parent: its mutual information with the feature, given the class."
     )
     out.print(SPOKEN_FOR)
-
-
-class Effect(NamedTuple):
-    """The effect of a feature's values on the log-odds of a class."""
-
-    feature: str
-    target: str
-    # In order for an ordered feature, neighbours merged; else by decreasing evidence for the
-    # class.
-    values: list[str]
-    shares: list[float]  # of rows, according to the model
-    # Log P(value | class) minus log P(value | not class), other features summed out.
-    log_odds: list[float]
-    n_values: int  # before neighbours were merged
-
-
-def effect_of(network: Network, feature: str, target: int | None) -> Effect:
-    """Return the effect of a feature on a class, by default the last."""
-    classes = [str(label) for label in network.codebook.classes]
-    if len(classes) == 1:
-        raise ConfigurationError(
-            f"The model has one class, {classes[0]!r}: every row gets this prediction, and no "
-            "value has an effect."
-        )
-    joint = NetworkInformation(network).joint(feature)
-    if joint is None:
-        raise ConfigurationError(f"The table of {feature!r} is too large for an effect.")
-    column = network.codebook.columns[network.structure.names.index(feature)]
-    c = len(classes) - 1 if target is None else target
-    labels = column.labels()
-    if column.n_ordered > MOST_VALUES:
-        groups = join_values(joint, column.n_ordered, MOST_VALUES)
-        labels = group_labels(column, groups)
-        starts = np.flatnonzero(np.diff(groups.astype(np.int64), prepend=-1))
-        joint = np.add.reduceat(joint, starts, axis=0)
-    odds, shares = log_odds(joint, c), joint.sum(axis=1)
-    order = np.arange(len(labels))
-    if column.n_ordered == 0:
-        order = np.argsort(-odds, kind="stable")
-    return Effect(
-        feature,
-        classes[c],
-        [labels[at] for at in order],
-        shares[order].tolist(),
-        odds[order].tolist(),
-        column.arity,
-    )
-
-
-def print_effect(effect: Effect) -> None:
-    """Print one line per value: its share, its log-odds, and a bar to either side."""
-    columns = (effect.feature, "share", f"log-odds of {effect.target}", "")
-    table, out = plain_table(*columns, left=(0, 3)), console()
-    taken = max(map(len, (effect.feature, *effect.values))) + 7 + len(columns[2]) + 4
-    half = min(HALF_BAR, max(3, (out.width - taken - 1) // 2))
-    top = max(1.0, *map(abs, effect.log_odds))  # weak effects get short bars
-    for value, share, odds in zip(effect.values, effect.shares, effect.log_odds, strict=True):
-        size = round(half * abs(odds) / top)
-        left = ("█" * size if odds < 0 else "").rjust(half)
-        right = "█" * size if odds > 0 else ""
-        bar = f"[red]{left}[/]│[green]{right}[/]"
-        table.add_row(plain(value), f"{share:.3f}", f"{odds:+.2f}", bar)
-    out.print(table)
-    if effect.n_values > len(effect.values):
-        out.print(f"{effect.n_values} values, neighbours merged", markup=False)

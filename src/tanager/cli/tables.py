@@ -1,4 +1,4 @@
-"""Results of evaluations and comparisons as terminal tables, live and final, or as JSON."""
+"""Results of evaluations and comparisons as terminal tables or as JSON."""
 
 from __future__ import annotations
 

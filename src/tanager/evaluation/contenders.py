@@ -32,6 +32,11 @@ class Outsider(NamedTuple):
         """The package to install."""
         return self.path.partition(".")[0]
 
+    @property
+    def installed(self) -> bool:
+        """Whether the package is installed."""
+        return importlib.util.find_spec(self.package) is not None
+
 
 # Third-party classifiers under short names. One thread each: the laboratory
 # runs folds in parallel.
@@ -183,10 +188,8 @@ class Contender:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description for reports and run files."""
-        facts: dict[str, Any] = {"name": self.name, "use": self.text}
-        if self.options:
-            facts["options"] = dict(self.options)
-        return facts
+        options = {"options": dict(self.options)} if self.options else {}
+        return {"name": self.name, "use": self.text, **options}
 
     def check(self) -> None:
         """Reject invalid names and options before the first cell runs.
@@ -196,7 +199,7 @@ class Contender:
         """
         if self.pair is not None:
             self._build_pair("auto", {})
-        elif self.outsider is not None and importlib.util.find_spec(self.outsider.package):
+        elif self.outsider is not None and self.outsider.installed:
             self._import(self.outsider)
 
     def build(
@@ -208,6 +211,8 @@ class Contender:
         "auto", each Tanager classifier uses its default. `columns` are the options of
         `BayesNetClassifier` that describe the table's columns.
         """
+        from sklearn.base import clone
+
         from tanager.evaluation.encoding import Encoded
 
         known = dict(columns or {})
@@ -217,29 +222,19 @@ class Contender:
             cut = BINS if bins == "auto" else bins
             estimator = Encoded(self._import(self.outsider), self.outsider.encoding, cut, known)
         else:
-            estimator = self._build_given(known)
+            estimator = clone(self.use)
+            if self.is_ours:  # the estimator's own column options take precedence
+                usual, said = type(estimator)().get_params(), estimator.get_params()
+                estimator.set_params(**{k: v for k, v in known.items() if said[k] == usual[k]})
+            elif not isinstance(estimator, Encoded):
+                encoding = "frame" if _reads_frames(estimator) else "native"
+                estimator = Encoded(estimator, encoding, BINS, known)
         unset = {
             key: seed
             for key, value in estimator.get_params().items()
             if value is None and key.split("__")[-1] == "random_state"
         }
         return estimator.set_params(**unset)
-
-    def _build_given(self, columns: dict[str, Any]) -> Any:
-        from sklearn.base import clone
-
-        from tanager.evaluation.encoding import Encoded
-
-        estimator = clone(self.use)
-        if isinstance(estimator, Encoded):
-            return estimator
-        if self.is_ours:  # the estimator's own column options take precedence
-            usual = type(estimator)().get_params(deep=False)
-            said = estimator.get_params(deep=False)
-            unsaid = {k: v for k, v in columns.items() if said[k] == usual[k]}
-            return estimator.set_params(**unsaid)
-        encoding = "frame" if _reads_frames(estimator) else "native"
-        return Encoded(estimator, encoding, BINS, columns)
 
     def _build_pair(self, bins: str | int, columns: Mapping[str, Any]) -> Any:
         assert self.pair is not None
@@ -252,8 +247,8 @@ class Contender:
         try:
             factory = getattr(importlib.import_module(module), name)
         except (ImportError, AttributeError) as error:
-            absent = importlib.util.find_spec(outsider.package) is None
-            hint = f"Install it: pip install {outsider.package}" if absent else "Check the name"
+            install = f"Install it: pip install {outsider.package}"
+            hint = "Check the name" if outsider.installed else install
             self._refuse(f": cannot import {outsider.path!r} ({error}). {hint}.")
         if not all(hasattr(factory, method) for method in METHODS):
             self._refuse(f": {outsider.path!r} is not a classifier with predict_proba.")

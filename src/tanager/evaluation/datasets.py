@@ -24,7 +24,6 @@ from tanager.sources import Source, open_source
 from tanager.sources.text import TextStyle
 
 DATA_VARIABLE = "TANAGER_DATA"
-_MAX_ENTRIES = 100_000  # in the folder of one table
 
 # Columns to hide from models: they identify the row and leak its class.
 _IDENTIFIERS = {"splice": ("Instance_name",)}
@@ -102,8 +101,8 @@ class Dataset:
         """Return the audit's findings about the columns, from a sample of rows."""
         table = self.open()
         features = [name for name in table.names if name not in (self.target, *self.drop)]
-        every = self.categorical == ("all",)
-        kept = features if every else [*self.categorical, *as_date_styles(self.dates)]
+        kept = [*self.categorical, *as_date_styles(self.dates)]
+        kept = features if self.categorical == ("all",) else kept
         return [finding.to_dict() for finding in audit_columns(table, features, kept)]
 
     def column_options(self) -> dict[str, Any]:
@@ -214,8 +213,6 @@ def _existing(source: str | Path) -> Path:
     path = Path(source)
     if not _exists(path):
         raise DataError(f"{path.name[:100]!r}: no such file or folder.")
-    if path.is_dir():
-        _files_in(path)  # an experiment file may name the root folder
     return path
 
 
@@ -229,32 +226,13 @@ def _exists(path: Path) -> bool:
 def _digest(source: Any) -> str:
     if isinstance(source, str | Path):
         path = _existing(source)
-        files = [path] if path.is_file() else _files_in(path)
+        files = [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.is_file())
         return _digest_files(tuple((str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files))
     sink = pa.BufferOutputStream()
     table = _read(source)
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table.combine_chunks())
     return hashlib.sha256(sink.getvalue()).hexdigest()
-
-
-def _files_in(folder: Path) -> list[Path]:
-    """Return the files in a folder of tables; reject one with too many entries."""
-    found: list[Path] = []
-    try:
-        for number, path in enumerate(folder.rglob("*")):
-            if number >= _MAX_ENTRIES:
-                raise DataError(
-                    f"the folder {folder.name!r} has more than {_MAX_ENTRIES:,} entries. "
-                    "Name the folder of one table."
-                )
-            if path.is_file():
-                found.append(path)
-    except OSError as error:
-        raise DataError(
-            f"the folder {folder.name!r} cannot be read ({error.strerror}). Check its permissions."
-        ) from error
-    return sorted(found)
 
 
 @lru_cache(maxsize=256)

@@ -1,15 +1,9 @@
-"""Encodings for third-party classifiers: a table as their users would prepare it.
-
-``native``: numbers as they are, missing values kept, ids left out, numbers and dates stored as
-text parsed, and categories in the way the classifier supports. ``binned`` and ``codes`` are
-Tanager's own bins, for comparisons on equal terms, as in the papers. ``frame`` is a pandas
-DataFrame, for pipelines that prepare columns themselves.
-"""
+"""Encodings for third-party classifiers: a table as their users would prepare it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,9 +37,10 @@ class Encoded(ClassifierMixin, BaseEstimator):
         ``"native"``: raw numbers with NaN for missing values; categories as LightGBM, XGBoost,
         CatBoost and scikit-learn's histogram boosting take them, for others one indicator per
         value. Classifiers without NaN support get standardised numbers, the median for missing
-        values, and a missing indicator. ``"binned"``: one indicator per bin that Tanager learns,
-        with missing as a separate value. ``"codes"``: the same bins as codes. ``"frame"``: a
-        pandas DataFrame with numbers and categories.
+        values, and a missing indicator. Ids are left out, and numbers and dates stored as text
+        parsed. ``"binned"``: one indicator per bin that Tanager learns, with missing as a
+        separate value, for comparisons on equal terms. ``"codes"``: the same bins as codes.
+        ``"frame"``: a pandas DataFrame with numbers and categories, for pipelines.
     bins : "mdl", "fine" or int
         How to discretize numbers for ``"binned"`` and ``"codes"``, as in `BayesNetClassifier`.
     columns : mapping, optional
@@ -83,7 +78,8 @@ class Encoded(ClassifierMixin, BaseEstimator):
         self.estimator_ = clone(self.estimator)
         make = ENCODINGS[self.encoding]
         self.encoder_: _Encoder = make(self.estimator_, self.bins, self.columns or {})
-        return self.encoder_.fit(X, y).transform(X)
+        self.encoder_.fit(X, y)
+        return self.encode(X)
 
     def encode(self, X: Any) -> Any:
         """Return rows as the classifier takes them."""
@@ -107,7 +103,7 @@ class _Encoder:
         self.estimator, self.bins, self.columns = estimator, bins, columns
         self.fit_options: dict[str, Any] = {}  # further arguments of the classifier's `fit`
 
-    def fit(self, table: Any, y: NDArray[np.int64]) -> _Encoder:
+    def fit(self, table: Any, y: NDArray[np.int64]) -> None:
         """Learn from the training rows; may set options of the classifier."""
         raise NotImplementedError
 
@@ -123,14 +119,13 @@ class _Encoder:
 class _Codes(_Encoder):
     """The codebook's codes as numbers; an unseen value gets the code after the last."""
 
-    def fit(self, table: Any, y: NDArray[np.int64]) -> _Codes:
+    def fit(self, table: Any, y: NDArray[np.int64]) -> None:
         self.codebook, _ = learn_codebook(
             table, y, bins=self.bins, audit=True, context=FitContext(), **self.columns
         )
         if "min_categories" in self.estimator.get_params():
             # CategoricalNB must know about values that only occur in the test rows.
             self.estimator.set_params(min_categories=self.codebook.domain.arities + 1)
-        return self
 
     def transform(self, table: Any) -> Any:
         return np.ascontiguousarray(self.codebook.encode(table).T)
@@ -139,26 +134,13 @@ class _Codes(_Encoder):
 class _Binned(_Codes):
     """The codebook's codes as indicators; an unseen value has none."""
 
-    def fit(self, table: Any, y: NDArray[np.int64]) -> _Binned:
+    def fit(self, table: Any, y: NDArray[np.int64]) -> None:
         super().fit(table, y)
         arities = self.codebook.domain.arities
         self.indicators = _indicators(arities, np.float32, sparse=self._takes_sparse)
-        return self
 
     def transform(self, table: Any) -> Any:
         return self.indicators.transform(super().transform(table))
-
-
-class _Columns(NamedTuple):
-    """A table as read: numbers with NaN, and categories as codes with -1, if missing."""
-
-    numbers: list[Floats]
-    codes: list[NDArray[np.int64]]
-
-    def matrix(self) -> Floats:
-        """Return all columns as numbers, with NaN for missing values."""
-        codes = [np.where(column < 0, np.nan, column) for column in self.codes]
-        return np.column_stack([*self.numbers, *codes])
 
 
 class _ColumnReader:
@@ -189,10 +171,18 @@ class _ColumnReader:
             self.numbers = [self.constant]
         self.arities = np.array([len(values) for values in self.values.values()], np.int64)
 
-    def read(self, table: Any) -> _Columns:
-        """Return the columns of some rows; an unseen category counts as missing."""
-        codes = [self._codes(table, name, values) for name, values in self.values.items()]
-        return _Columns([self._number(table, name) for name in self.numbers], codes)
+    def numbers_of(self, table: Any) -> list[Floats]:
+        """Return the columns of numbers, with NaN for missing values."""
+        return [self._number(table, name) for name in self.numbers]
+
+    def codes_of(self, table: Any) -> list[NDArray[np.int64]]:
+        """Return the categories as codes, with -1 for missing and unseen values."""
+        return [self._codes(table, name, values) for name, values in self.values.items()]
+
+    def matrix(self, table: Any) -> Floats:
+        """Return all columns as numbers, with NaN for missing values."""
+        codes = [np.where(column < 0, np.nan, column) for column in self.codes_of(table)]
+        return np.column_stack([*self.numbers_of(table), *codes])
 
     def _number(self, table: Any, name: str) -> Floats:
         """Return a column of numbers; an ordered category is its position in the order."""
@@ -221,16 +211,15 @@ class _ColumnReader:
 class _Frame(_Encoder):
     """A pandas DataFrame with numbers and categories, for pipelines."""
 
-    def fit(self, table: Any, y: NDArray[np.int64]) -> _Frame:  # noqa: ARG002
+    def fit(self, table: Any, y: NDArray[np.int64]) -> None:  # noqa: ARG002
         self.reader = _ColumnReader(table, self.columns)
-        return self
 
     def transform(self, table: Any) -> Any:
         import pandas as pd
 
-        found = self.reader.read(table)
-        columns: dict[str, Any] = dict(zip(self.reader.numbers, found.numbers, strict=True))
-        for (name, values), codes in zip(self.reader.values.items(), found.codes, strict=True):
+        numbers, coded = self.reader.numbers_of(table), self.reader.codes_of(table)
+        columns: dict[str, Any] = dict(zip(self.reader.numbers, numbers, strict=True))
+        for (name, values), codes in zip(self.reader.values.items(), coded, strict=True):
             columns[name] = pd.Categorical.from_codes(codes, values.to_pylist())
         order = [name for name in table.column_names if name in columns] or list(columns)
         return pd.DataFrame({name: columns[name] for name in order})
@@ -239,7 +228,7 @@ class _Frame(_Encoder):
 class _Native(_Encoder):
     """Numbers as they are and categories in the classifier's own way."""
 
-    def fit(self, table: Any, y: NDArray[np.int64]) -> _Native:  # noqa: ARG002
+    def fit(self, table: Any, y: NDArray[np.int64]) -> None:  # noqa: ARG002
         self.reader = _ColumnReader(table, self.columns)
         n, arities = len(self.reader.numbers), self.reader.arities
         places = list(range(n, n + len(arities)))
@@ -256,8 +245,7 @@ class _Native(_Encoder):
             self.estimator.set_params(categorical_features=few)
         else:
             self.package = ""
-            self._learn_indicators(self.reader.read(table).matrix())
-        return self
+            self._learn_indicators(self.reader.matrix(table))
 
     def _learn_indicators(self, matrix: Floats) -> None:
         """Learn how to encode columns for a classifier without categorical support."""
@@ -281,13 +269,10 @@ class _Native(_Encoder):
         self.indicators = ColumnTransformer(steps, sparse_threshold=0.0 if few else 1.0).fit(matrix)
 
     def transform(self, table: Any) -> Any:
-        found = self.reader.read(table)
         if self.package == "catboost":  # categories as whole numbers among floats
-            matrix = np.empty((len(table), len(found.numbers) + len(found.codes)), object)
-            for at, column in enumerate([*found.numbers, *found.codes]):
-                matrix[:, at] = column
-            return matrix
-        matrix = found.matrix()
+            columns = [*self.reader.numbers_of(table), *self.reader.codes_of(table)]
+            return np.column_stack([column.astype(object) for column in columns])
+        matrix = self.reader.matrix(table)
         return matrix if self.package else self.indicators.transform(matrix)
 
 

@@ -93,13 +93,9 @@ class Experiment:
         contenders = tuple(
             c if isinstance(c, Contender) else Contender.of(c) for c in self.classifiers
         )
-        for name, values in (
-            ("datasets", tuple(self.datasets)),
-            ("classifiers", contenders),
-            ("metrics", tuple(self.metrics)),
-            ("keep", tuple(self.keep)),
-        ):
-            object.__setattr__(self, name, values)
+        object.__setattr__(self, "classifiers", contenders)
+        for name in ("datasets", "metrics", "keep"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))
         for dataset in self.datasets:
             if not isinstance(dataset, Dataset):
                 raise ConfigurationError(

@@ -57,26 +57,25 @@ def auc(probabilities: Floats, labels: Labels) -> float:
     count half. Classes that don't occur are left out; if all rows have the same
     class, there's nothing to rank and the result is NaN.
     """
-    if probabilities.shape[1] == 2:
-        return float(auc_by_class(probabilities, labels)[1])
     areas = auc_by_class(probabilities, labels)
-    known = np.isfinite(areas)
-    return float(areas[known].mean()) if known.any() else float("nan")
+    if len(areas) == 2:
+        return float(areas[1])
+    known = areas[np.isfinite(areas)]
+    return float(known.mean()) if len(known) else float("nan")
 
 
 def auc_by_class(probabilities: Floats, labels: Labels) -> Floats:
     """Return the area under the ROC curve of each class against the rest, NaN if undefined."""
+    from scipy.stats import rankdata
+
     n_rows, n_classes = probabilities.shape
     areas = np.full(n_classes, np.nan)
     for code in range(n_classes):
         inside = labels == code
         n_in = int(inside.sum())
         if 0 < n_in < n_rows:
-            _, place, counts = np.unique(
-                probabilities[:, code], return_inverse=True, return_counts=True
-            )
-            mean_rank = np.cumsum(counts) - (counts - 1) / 2.0  # of equal probabilities
-            above = mean_rank[place[inside]].sum() - n_in * (n_in + 1) / 2.0
+            ranks = rankdata(probabilities[:, code])
+            above = ranks[inside].sum() - n_in * (n_in + 1) / 2.0
             areas[code] = above / (n_in * (n_rows - n_in))
     return areas
 
@@ -206,14 +205,6 @@ class Metric(NamedTuple):
     pooled: bool = False  # computed over all rows of a round: mostly noise on few rows
     ordinal: bool = False  # for ordered classes
 
-    def score(self, *given: Any) -> float:
-        """Return the metric of probabilities and labels; see `function`."""
-        if self.function is None:
-            raise ConfigurationError(
-                f"{self.title} is measured while a cell runs, not computed from predictions."
-            )
-        return self.function(*given)
-
 
 #: The metrics that experiments can measure, by name.
 METRICS: Mapping[str, Metric] = {
@@ -242,8 +233,6 @@ METRICS: Mapping[str, Metric] = {
 
 # Times and memory of a cell: always measured, but metrics only on request.
 COSTS = tuple(name for name, metric in METRICS.items() if metric.function is None)
-
-# The default metrics.
 DEFAULT_METRICS = tuple(
     name
     for name, metric in METRICS.items()
@@ -261,7 +250,9 @@ def resolve_metrics(names: tuple[str, ...]) -> dict[str, Metric]:
     return {name: METRICS[name] for name in names}
 
 
-SHEET_METRICS = ("accuracy", "log_loss", "auc", "f1", "brier_score", "calibration_error")
+SHEET_METRICS: Mapping[str, Callable[[Floats, Labels], float]] = {
+    one.__name__: one for one in (accuracy, log_loss, auc, f1, brier_score, calibration_error)
+}
 
 
 def make_sheet(probabilities: Floats, labels: Labels, classes: Sequence[str]) -> dict[str, Any]:
@@ -286,10 +277,12 @@ def make_sheet(probabilities: Floats, labels: Labels, classes: Sequence[str]) ->
             "f1": 2.0 * right / (true + said),
             "auc": auc_by_class(probabilities, labels),
         }
-    metrics = {name: METRICS[name].score(probabilities, labels) for name in SHEET_METRICS}
     return {
         "rows": len(labels),
-        "metrics": {name: known_number(value) for name, value in metrics.items()},
+        "metrics": {
+            name: known_number(metric(probabilities, labels))
+            for name, metric in SHEET_METRICS.items()
+        },
         "baseline": {
             "accuracy": float(shares.max(initial=0.0)),
             "log_loss": float(0.0 - (shares * np.log(shares)).sum()),

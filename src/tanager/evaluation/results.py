@@ -22,23 +22,13 @@ ENDINGS = (".parquet", ".csv")  # of result files
 
 
 class Scores(NamedTuple):
-    """One number per dataset and classifier.
-
-    Attributes
-    ----------
-    metric : str
-    datasets, classifiers : tuple of str
-        Without the classifiers that have no finished dataset.
-    values : ndarray of shape (n_datasets, n_classifiers)
-    excluded : tuple of str
-        Datasets left out because a cell failed.
-    """
+    """One number per dataset and classifier."""
 
     metric: str
     datasets: tuple[str, ...]
-    classifiers: tuple[str, ...]
-    values: NDArray[np.float64]
-    excluded: tuple[str, ...] = ()
+    classifiers: tuple[str, ...]  # without those that have no finished dataset
+    values: NDArray[np.float64]  # (n_datasets, n_classifiers)
+    excluded: tuple[str, ...] = ()  # datasets left out because a cell failed
 
     @property
     def greater(self) -> bool:
@@ -136,16 +126,13 @@ class Results:
 
     def table(self) -> Any:
         """Return the tidy table (pyarrow): one row per cell."""
-        text = ("dataset", "classifier", "status", "error", "version")
-        whole = ("round", "fold", "n_train", "n_test")
-        kinds = [
-            *((name, pa.string()) for name in text[:2]),
-            *((name, pa.int64()) for name in whole),
-            *((name, pa.float64()) for name in self.measured),
-            *((name, pa.string()) for name in text[2:]),
-        ]
-        arrays = [pa.array([r.get(name) for r in self.records], kind) for name, kind in kinds]
-        return pa.table(arrays, names=[name for name, _ in kinds])
+        kinds = {
+            **dict.fromkeys(("dataset", "classifier"), pa.string()),
+            **dict.fromkeys(("round", "fold", "n_train", "n_test"), pa.int64()),
+            **dict.fromkeys(self.measured, pa.float64()),
+            **dict.fromkeys(("status", "error", "version"), pa.string()),
+        }
+        return pa.Table.from_pylist(self.records, pa.schema(kinds))
 
     def to_dataframe(self) -> Any:
         """Return `table` as a pandas DataFrame."""

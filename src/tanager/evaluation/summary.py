@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tanager.escaping import abridged
+from tanager.evaluation.metrics import known_number
 from tanager.evaluation.results import Results, Scores
 from tanager.evaluation.statistics import (
     FriedmanTest,
@@ -51,47 +52,32 @@ class Summary(NamedTuple):
     deviations: Scores  # see `Results.deviation`
 
     def spread(self, row: int, column: int) -> str:
-        """Format the deviation to follow a mean; empty if there is none.
-
-        >>> none = Scores("log_loss", ("iris",), ("a", "b"), np.array([[0.2, 0.3]]))
-        >>> some = none._replace(values=np.array([[0.05, np.nan]]))
-        >>> [Summary(none, {}, None, None, [], some).spread(0, at) for at in range(2)]
-        [' ± 0.0500', '']
-        """
+        """Format the deviation to follow a mean; empty if there is none."""
         deviation = self.deviations.values[row, column]
         return "" if np.isnan(deviation) else f" ± {deviation:.4f}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; the deviation of a single number is None."""
         scores = self.scores
+        by_dataset = [
+            {
+                dataset: dict(zip(scores.classifiers, map(known_number, row), strict=True))
+                for dataset, row in zip(scores.datasets, table.tolist(), strict=True)
+            }
+            for table in (scores, self.deviations)
+        ]
         return {
             "metric": scores.metric,
-            "scores": {
-                dataset: dict(zip(scores.classifiers, row, strict=True))
-                for dataset, row in zip(scores.datasets, scores.tolist(), strict=True)
-            },
-            "deviations": {
-                dataset: {
-                    name: None if np.isnan(value) else value
-                    for name, value in zip(scores.classifiers, row, strict=True)
-                }
-                for dataset, row in zip(scores.datasets, self.deviations.tolist(), strict=True)
-            },
+            "scores": by_dataset[0],
+            "deviations": by_dataset[1],
             "excluded": list(scores.excluded),
             "ranks": self.ranks,
             "friedman": self.friedman and self.friedman._asdict(),
             "critical_difference": self.nemenyi and self.nemenyi.critical_difference,
             "pairs": [
-                {
-                    "a": pair.a,
-                    "b": pair.b,
-                    **pair.record._asdict(),
-                    "sign_test_p": pair.record.p_value,
-                    "wilcoxon_p": pair.wilcoxon_p,
-                    "ratio": pair.ratio,
-                    "corrected_p": pair.corrected_p,
-                }
-                for pair in self.pairs
+                {"a": a, "b": b, **record._asdict(), "sign_test_p": record.p_value}
+                | {"wilcoxon_p": wilcoxon_p, "ratio": ratio, "corrected_p": corrected_p}
+                for a, b, record, wilcoxon_p, ratio, corrected_p in self.pairs
             ],
         }
 
@@ -204,16 +190,15 @@ def _of_one_table(results: Results, metric: str) -> Intervals:
             spread = np.std([cell[metric] for cell in cells], ddof=1)
             spread *= np.sqrt(1 / len(cells) + ratio)
             halves[-1] = float(stats.t.ppf(0.975, len(cells) - 1) * spread)
-    meaning = (
-        f"Means over {n_cells} cells with 95 % intervals, corrected for overlapping training "
-        "sets. Paired tests are sharper than comparing these intervals."
-    )
     if pooled:
-        meaning = (
-            "Over all held-out rows of a round, averaged over rounds; no interval can be estimated."
-        )
+        meaning = "Over all held-out rows of a round, averaged over rounds; no interval is known."
     elif n_cells == 1:
         meaning = "One cell: no interval can be estimated."
+    else:
+        meaning = (
+            f"Means over {n_cells} cells with 95 % intervals, corrected for overlapping training "
+            "sets. Paired tests are sharper than comparing these intervals."
+        )
     better = "higher is better" if scores.greater else "lower is better"
     return Intervals(
         tuple(scores.classifiers[at] for at in order),
