@@ -460,10 +460,10 @@ def test_columns_that_are_absent_are_summed_out_where_missing_is():
     [
         ("", "is empty"),
         ("a,label\n", "no rows"),
-        ("a,label\nx,no\ny\n", "line 3: 1 cells where the header has 2"),
+        ("a,label\nx,no\ny\n", "Row #3: Expected 2 columns, got 1: y"),
         ("a,a\nx,no\n", "Duplicated column name"),
         ("\n \n", "is empty"),
-        ("\n\na,label\nx,no\ny\n", "line 5: 1 cells where the header has 2"),
+        ("\n\na,label\nx,no\ny\n", "Expected 2 columns, got 1: y"),
         ("\n\r\na,label\nx,no\ny,yes\n", None),
         ("a;label\nx;no\ny;yes\n", None),
         ("a\tlabel\nx\tno\ny\tyes\n", None),

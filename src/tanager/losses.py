@@ -1,17 +1,11 @@
 r"""Losses of the log-joint, minimised by gradient training.
 
-A loss is any callable ``loss(log_joint, y) -> (value, gradient)``:
-
-- `log_joint`, float64 of shape (n_rows, n_classes), holds
-  :math:`\log p(x_r, c)` of a mini-batch;
-- `y`, integers of shape (n_rows,), holds the true classes;
-- `value` is a float, the mean over the rows; `gradient`, with the shape of
-  `log_joint`, is its derivative.
-
-The losses here also have ``rows(log_joint, y) -> (values, gradients)``, the
-same per row and without the mean, so that row weights are applied exactly. Equations
-are those of Roth and Pernkopf (2020), Differentiable TAN structure learning for
-Bayesian network classifiers, PMLR 138 (PGM 2020).
+A loss is any callable ``loss(log_joint, y) -> (value, gradient)``: `log_joint`, float64 of shape
+(n_rows, n_classes), holds :math:`\log p(x_r, c)` of a mini-batch, `y`, integers of shape (n_rows,),
+the true classes; `value` is the mean over the rows, and `gradient`, with the shape of `log_joint`,
+its derivative. The losses here also have ``rows(log_joint, y) -> (values, gradients)``, the same
+per row, so that row weights are applied exactly. Equations are those of Roth and Pernkopf (2020),
+Differentiable TAN structure learning for Bayesian network classifiers, PMLR 138 (PGM 2020).
 """
 
 from __future__ import annotations
@@ -61,7 +55,6 @@ class NegativeLogLikelihood(RowLoss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> value, gradient = NegativeLogLikelihood()(np.log([[0.1, 0.2]]), np.array([1]))
     >>> round(value, 4), gradient.tolist()
     (1.6094, [[0.0, -1.0]])
@@ -83,7 +76,6 @@ class ConditionalLogLikelihood(RowLoss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> value, gradient = ConditionalLogLikelihood()(np.log([[0.1, 0.3]]), np.array([1]))
     >>> round(value, 4), gradient.round(2).tolist()
     (0.2877, [[0.25, -0.25]])
@@ -120,7 +112,6 @@ class Margin(RowLoss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> value, gradient = Margin(gamma=1.0)(np.log([[0.1, 0.2]]), np.array([1]))
     >>> round(value, 4), gradient.tolist()
     (0.3069, [[1.0, -1.0]])
@@ -174,16 +165,14 @@ class HybridMargin(RowLoss):
 
     Notes
     -----
-    The defaults did best, with a dropout of 0.2, among 17 configurations, by error
-    and log-loss combined, on held-out rows of 38 tables of at most 1,500 rows
-    (docs/measurements/differentiable-defaults.md). For the error alone, and on letters and
-    digits with thousands of rows, larger ones did better on held-out rows, such as
-    ``HybridMargin(100, 20, 10)`` with a learning rate of 0.1, `share`, `average=0.5` and
-    `decay=0.1` (docs/measurements/differentiable.md): use `tune`, or start from those.
+    The defaults did best by error and log-loss combined on held-out rows of 38 small tables
+    (docs/measurements/differentiable-defaults.md). For the error alone, and on letters and digits
+    with thousands of rows, larger ones did better, such as ``HybridMargin(100, 20, 10)`` with a
+    learning rate of 0.1, `share`, `average=0.5` and `decay=0.1`
+    (docs/measurements/differentiable.md): use `tune`, or start from those.
 
     Examples
     --------
-    >>> import numpy as np
     >>> value, gradient = HybridMargin(2.0, gamma=1.0)(np.log([[0.1, 0.2]]), np.array([1]))
     >>> round(value, 4), gradient.tolist()
     (2.2231, [[2.0, -3.0]])
@@ -226,7 +215,6 @@ class RankedProbability(RowLoss):
 
     Examples
     --------
-    >>> import numpy as np
     >>> near, _ = RankedProbability()(np.log([[0.1, 0.7, 0.2]]), np.array([2]))
     >>> far, _ = RankedProbability()(np.log([[0.7, 0.1, 0.2]]), np.array([2]))
     >>> round(near, 2), round(far, 2)

@@ -33,10 +33,9 @@ PACKAGES = {
     "dask": ("dask", "distributed", "pandas"),
     "excel": ("openpyxl",),
     "lakes": ("deltalake", "pyiceberg"),
-    "postgres": ("adbc_driver_postgresql",),
     "all": (
         *("matplotlib", "onnx", "onnxruntime", "dask", "distributed"),
-        *("openpyxl", "pandas", "deltalake", "pyiceberg", "adbc_driver_postgresql"),
+        *("openpyxl", "pandas", "deltalake", "pyiceberg"),
     ),
 }
 OPTIONAL = ("duckdb", "networkx", "pandas", "polars", "xgboost", "lightgbm", "jax", "torch")

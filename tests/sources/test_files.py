@@ -157,10 +157,10 @@ def test_packed_csv(tmp_path):
     assert rows_of(open_source(path)) == [{"a": 1, "b": "x"}, {"a": None, "b": None}]
 
 
-def test_ragged_csv_names_file_and_line(tmp_path):
+def test_ragged_csv_names_file_and_row(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text('a,b\n"x\ny",1\nz,2,3\n')
-    with pytest.raises(DataError, match=r"t\.csv, line 4: 3 cells where the header has 2"):
+    with pytest.raises(DataError, match=r"t\.csv: Row #3: Expected 2 columns, got 3: z,2,3"):
         open_source(path)
 
 

@@ -27,11 +27,10 @@ from tanager.numerics import Floats, Ints
 class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Cut numeric columns into intervals that are informative about the class.
 
-    Fayyad and Irani's method: each column is split recursively where the
-    classes separate best, as long as the split pays for its description. The
-    number of intervals is found automatically; a column that carries no
-    information about the class on its own stays whole. `BayesNetClassifier` does
-    this by itself; use the transformer to inspect the cuts, or before another classifier.
+    Each column is split recursively where the classes separate best, as long as the split pays for
+    its description; one that carries no information about the class on its own stays whole.
+    `BayesNetClassifier` does this by itself; use the transformer to inspect the cuts, or before
+    another classifier.
 
     Attributes
     ----------
@@ -112,12 +111,7 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.n_bins_ = np.array([len(cuts) + 1 for cuts in self.cuts_], dtype=np.int64)
         return self
 
-    def _cut(
-        self,
-        column: Floats,
-        labels: NDArray[np.uint16],
-        weights: Floats | None,
-    ) -> Floats:
+    def _cut(self, column: Floats, labels: NDArray[Any], weights: Floats | None) -> Floats:
         known = ~np.isnan(column)
         kept = None if weights is None else weights[known]
         return mdl_cuts(column[known], labels[known], len(self.classes_), kept)

@@ -40,7 +40,12 @@ def as_labels(
     name = own if name is None and isinstance(own, str) else name
     arrow = isinstance(y, pa.Array | pa.ChunkedArray) or hasattr(y, "__arrow_c_stream__")
     if arrow and len(getattr(y, "shape", (0,))) == 1 and not _is_complex(y):
-        return column_labels(_admit(y, name), name, start)
+        labels = _admit(y, name)
+        if pa.types.is_nested(value_type(labels.type)):
+            raise _no_classes(type(next(iter(y))).__name__, name)
+        if pa.types.is_temporal(labels.type):
+            raise _no_classes(getattr(y, "dtype", labels.type), name)
+        return column_labels(labels, name, start)
     array = _as_array(y, warn, name)
     if array.dtype.kind not in "biufOUST":
         raise _no_classes(array.dtype, name)

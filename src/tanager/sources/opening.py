@@ -26,7 +26,7 @@ _KINDS = (
     "a 2-D NumPy array, a list of rows or of dicts, a dict of columns, a pandas, polars or "
     "Dask DataFrame, a pyarrow Table or Dataset, a DuckDB relation, a Delta or Iceberg table, "
     "anything with __arrow_c_stream__, a path, URL, glob, folder or list of paths of Parquet, "
-    "Arrow IPC or CSV files, or the URL of a database"
+    "Arrow IPC or CSV files, or the URL of a DuckDB file"
 )
 
 
@@ -145,11 +145,11 @@ def _from_address(X: Any) -> Any:
     if not isinstance(given, str):
         return X
     from tanager.sources.datasets import is_delta_folder, open_lake
-    from tanager.sources.queries import DATABASES, open_query
+    from tanager.sources.queries import open_query
     from tanager.sources.remote import IN_ARROW
 
     scheme, mark, _ = given.partition("://")
-    if mark and scheme in DATABASES:
+    if mark and scheme == "duckdb":
         return open_query(given)
     if mark and scheme.partition("+")[0] in ("delta", "iceberg"):
         return open_lake(given)

@@ -1,8 +1,8 @@
-"""Tables and queries of databases: DuckDB files and relations, PostgreSQL via ADBC.
+"""DuckDB tables, queries and relations.
 
-``duckdb:///folder/file.db?table=visits`` reads a table, ``?sql=SELECT ...`` the result of a query;
-URLs that start with ``postgresql://`` work the same way. A statement runs once: its rows are
-streamed to a temporary Parquet file, so that all reads see the same rows.
+``duckdb:///folder/file.db?table=visits`` reads a table, ``?sql=SELECT ...`` the result of a query.
+A statement runs once: its rows are streamed to a temporary Parquet file, so that all reads see the
+same rows.
 """
 
 from __future__ import annotations
@@ -10,55 +10,44 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
-import pyarrow as pa
-
-from tanager.errors import ConfigurationError, DataError, explaining, one_line
+from tanager.errors import ConfigurationError, DataError, explaining
 from tanager.sources.files import FilePart, open_files
 from tanager.sources.plain import cast_batch, plain_schema
 from tanager.sources.source import BATCH_ROWS, Source
 
-DATABASES = ("duckdb", "postgres", "postgresql")  # the schemes of their URLs
-
-
-def open_relation(relation: Any) -> Source:
-    """Run a DuckDB relation, without reading its rows into memory."""
-    return _spool("The DuckDB relation", _arrow_reader(relation))
-
 
 def open_query(url: str) -> Source:
-    """Run the query, or read the table, given by a database URL."""
+    """Run the query, or read the table, given by the URL of a DuckDB file."""
     parts = urlsplit(url)
-    options = dict(parse_qsl(parts.query))
-    table, sql = options.pop("table", ""), options.pop("sql", "")
-    shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"  # without password
+    options, path = dict(parse_qsl(parts.query)), Path(unquote(parts.netloc + parts.path))
+    table, sql = options.get("table", ""), options.get("sql", "")
     if bool(table) == bool(sql):
         raise ConfigurationError(
-            f"{shown}: name a table or give a query, for example "
-            f"{parts.scheme}:///name?table=visits or ?sql=SELECT%20*%20FROM%20visits."
+            f"duckdb://{path}: name a table or give a query, for example "
+            "duckdb:///name?table=visits or ?sql=SELECT%20*%20FROM%20visits."
         )
-    sql = sql or f"SELECT * FROM {quoted(table)}"
+    if not path.is_file():
+        raise DataError(f"No such file: {path}. Check the path.")
     try:
-        if parts.scheme == "duckdb":
-            rows = _run_duckdb(Path(unquote(parts.netloc + parts.path)), sql)
-        else:
-            address = parts._replace(query=urlencode(options, quote_via=quote))
-            rows = _run_postgres(urlunsplit(address), shown, sql)
-        with explaining(f"{shown} cannot be read", _HINT, Exception), rows as batches:
-            return _spool(shown, batches)
+        import duckdb
     except ModuleNotFoundError as error:
-        package = "duckdb" if parts.scheme == "duckdb" else "'tanager[postgres]'"
         raise DataError(
-            f"{parts.scheme}:// needs the package {error.name}. Install it: pip install {package}."
+            "duckdb:// needs the package duckdb. Install it: pip install duckdb."
         ) from error
+    with (
+        _explained(f"duckdb://{path}"),
+        duckdb.connect(str(path), read_only=True) as connection,
+    ):
+        return open_relation(connection.sql(sql or f"SELECT * FROM {quoted(table)}"))
 
 
-_HINT = "Check the address, the names and the query."
+def _explained(name: str) -> Any:
+    hint = "Check the address, the names and the query."
+    return explaining(f"{name} cannot be read", hint, Exception)
 
 
 def quoted(table: str) -> str:
@@ -70,23 +59,25 @@ def quoted(table: str) -> str:
     return ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
 
 
-def _spool(name: str, batches: Any) -> Source:
-    """Write record batches to a Parquet file that lives as long as the source."""
+def open_relation(relation: Any) -> Source:
+    """Run a DuckDB relation: write its rows to a Parquet file that lives as long as the source."""
     import pyarrow.parquet as pq
 
     handle, place = tempfile.mkstemp(prefix="tanager-", suffix=".parquet")
     os.close(handle)
-    path, schema, n_rows = Path(place), plain_schema(batches.schema), 0
+    path, n_rows = Path(place), 0
     try:
-        with (
-            explaining(f"{name} cannot be read", _HINT, Exception),
-            pq.ParquetWriter(path, schema, compression="lz4") as writer,
-        ):
-            for batch in batches:
-                writer.write_batch(cast_batch(batch, schema), row_group_size=BATCH_ROWS)
-                n_rows += batch.num_rows
+        with _explained("The DuckDB relation"):
+            # DuckDB has renamed the method.
+            stream = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
+            batches = stream(BATCH_ROWS)
+            schema = plain_schema(batches.schema)
+            with pq.ParquetWriter(path, schema, compression="lz4") as writer:
+                for batch in batches:
+                    writer.write_batch(cast_batch(batch, schema), row_group_size=BATCH_ROWS)
+                    n_rows += batch.num_rows
         if not n_rows:
-            raise DataError(f"{name} returned 0 rows. Check the query.")
+            raise DataError("The query returned 0 rows. Check it.")
         source = open_files([path])
     except BaseException:
         path.unlink()
@@ -95,55 +86,3 @@ def _spool(name: str, batches: Any) -> Source:
     assert isinstance(part, FilePart)
     weakref.finalize(part.file, path.unlink, missing_ok=True)  # which all views share
     return source
-
-
-def _arrow_reader(relation: Any) -> Any:
-    """Run a relation and return its batches as a stream; DuckDB has renamed the method."""
-    stream = getattr(relation, "to_arrow_reader", None) or relation.fetch_arrow_reader
-    return stream(BATCH_ROWS)
-
-
-@contextmanager
-def _run_duckdb(path: Path, sql: str) -> Iterator[Any]:
-    import duckdb
-
-    if not path.is_file():
-        raise DataError(f"No such file: {path}. Check the path.")
-    with duckdb.connect(str(path), read_only=True) as connection:
-        yield _arrow_reader(connection.sql(sql))
-
-
-@contextmanager
-def _run_postgres(uri: str, shown: str, sql: str) -> Iterator[Any]:
-    from adbc_driver_postgresql import dbapi
-
-    try:
-        connection = dbapi.connect(uri)
-    except Exception as error:  # the driver's own exception types
-        text = one_line(error).replace(uri, shown)
-        raise DataError(
-            f"{shown} cannot be reached: {text}. Check the address, and that the server takes "
-            "connections."
-        ) from error
-    with connection, connection.cursor() as cursor:
-        cursor.execute(sql)
-        with cursor.fetch_record_batch() as reader:
-            yield _with_numbers(reader)
-
-
-def _with_numbers(reader: Any) -> pa.RecordBatchReader:
-    """Return batches with exact decimals, which the driver returns as text, as numbers."""
-    fields = list(reader.schema)
-    exact = [at for at, f in enumerate(fields) if getattr(f.type, "type_name", "") == "numeric"]
-    for at in exact:
-        fields[at] = pa.field(fields[at].name, pa.float64())
-    schema = pa.schema(fields)
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for batch in reader:
-            arrays = batch.columns
-            for at in exact:
-                arrays[at] = arrays[at].storage.cast(pa.float64())
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    return pa.RecordBatchReader.from_batches(schema, batches())

@@ -1,17 +1,14 @@
 """Sources, which represent tables of any origin.
 
-A source has named, typed columns and a list of parts: small, picklable references to a
-few thousand rows each. The source, not its parts, defines which columns are read, in which
-types, and how they are transformed, so a view of a source shares its parts. Code that needs
-the rows reads a fragment (a part with its transformations) where and as often as
-needed. A numeric NumPy array can be accessed unchanged (`Fragment.matrix`), because going
-through columns would cost two transpositions.
+A source has named, typed columns and a list of parts: small, picklable references to a few thousand
+rows each. Views of a source share its parts; a fragment is a part with the view's transformations.
 """
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
@@ -208,15 +205,11 @@ class Source:
         self.n_rows = sum(part.n_rows for part in self._parts)
         self.named, self.in_memory, self._guessed = named, in_memory, frozenset(guessed)
         self._changes: dict[str, tuple[Change, ...]] = {}
-        if not self.names:
+        if not self.names or not self.n_rows:
+            what = "sample(s)" if self.names else "feature(s)"
             raise DataError(
-                f"Found array with 0 feature(s) (shape=({self.n_rows}, 0)) while a minimum of 1 "
-                "is required. Pass a table with at least one column."
-            )
-        if self.n_rows == 0:
-            raise DataError(
-                f"Found array with 0 sample(s) (shape=(0, {len(self.names)})) while a minimum of 1 "
-                "is required. Pass a table with at least one row."
+                f"Found array with 0 {what} (shape=({self.n_rows}, {len(self.names)})) while a "
+                "minimum of 1 is required. Pass a table with at least one row and one column."
             )
 
     @classmethod
@@ -380,29 +373,22 @@ class _TextRemover:
     def __call__(self, array: pa.Array) -> pa.Array:
         import pyarrow.compute as pc
 
-        if not pa.types.is_dictionary(array.type):
-            gone = pc.is_in(array, pa.array(self.texts, array.type))
+        coded = pa.types.is_dictionary(array.type)
+        values = array.dictionary if coded else array
+        gone = pc.is_in(values, pa.array(self.texts, values.type))
+        if not coded:
             return pc.if_else(gone, pa.scalar(None, array.type), array)
-        values = array.dictionary
-        gone = plain_numbers(pc.is_in(values, pa.array(self.texts, values.type)))
-        if not gone.any():
-            return array
-        # Rebuild the dictionary: a value that no row has isn't a value of the column.
-        places = pa.array(np.cumsum(~gone) - 1, pa.int32(), mask=gone)
-        return pa.DictionaryArray.from_arrays(
-            places.take(array.indices), values.filter(pa.array(~gone))
-        )
+        indices = pc.if_else(gone.take(array.indices), pa.scalar(None, pa.int32()), array.indices)
+        return pa.DictionaryArray.from_arrays(indices, values, ordered=array.type.ordered)
 
 
 def check_names(names: Sequence[str]) -> None:
     """Raise if column names aren't unique, since they identify columns, or aren't valid text."""
     for name in names:
         check_text(name, "The name of a column")
-    if len(set(names)) == len(names):
-        return
-    seen: set[str] = set()
-    twice = sorted({name for name in names if name in seen or seen.add(name)})  # type: ignore[func-returns-value]
-    raise DataError(
-        f"Duplicated column name(s): {listed(twice)}. "
-        "Every column needs its own name. Rename or drop the others."
-    )
+    twice = sorted(name for name, n in Counter(names).items() if n > 1)
+    if twice:
+        raise DataError(
+            f"Duplicated column name(s): {listed(twice)}. "
+            "Every column needs its own name. Rename or drop the others."
+        )

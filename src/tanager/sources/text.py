@@ -9,14 +9,13 @@ import re
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from tanager.errors import ColumnWarning, ConfigurationError, DataError
+from tanager.errors import ColumnWarning, ConfigurationError, DataError, one_line
 from tanager.sources.formats import TableFile, open_unpacked
 from tanager.sources.plain import plain_array
 from tanager.sources.remote import RemoteFile
@@ -74,15 +73,12 @@ def apply_style(source: Source, style: TextStyle | None) -> Source:
     """Treat texts as missing in a table other than CSV; raise if options for CSV are set."""
     if style is None:
         return source
-    for name, given, usual in (
-        ("encoding", style.encoding, "utf-8"),
-        ("decimal", style.decimal, "."),
-        ("header", style.header, None),
-    ):
-        if given != usual:
+    usual = TextStyle(style.na_values)
+    for name in ("encoding", "decimal", "header"):
+        if getattr(style, name) != getattr(usual, name):
             raise ConfigurationError(
-                f"{name}={given!r} applies only to CSV files, and this table isn't one. Leave "
-                "it out."
+                f"{name}={getattr(style, name)!r} applies only to CSV files, and this table isn't "
+                "one. Leave it out."
             )
     return without_texts(source, style.na_values) if style.na_values else source
 
@@ -138,10 +134,12 @@ class CsvTable(TableFile):
                     if batch.num_rows:
                         yield batch
         except pa.ArrowInvalid as error:
-            if " columns, got " in str(error):
-                # Arrow counts records; finding the line requires another read.
-                raise _ragged(self.path, self._delimiter, self._style) from error
-            raise
+            if " columns, got " not in str(error):
+                raise
+            raise DataError(
+                f"{self.path}: {one_line(error).removeprefix('CSV parse error: ')}. Quote cells "
+                f"that hold the delimiter {self._delimiter!r}, or mend the row."
+            ) from error
 
     def _open(self, types: dict[str, pa.DataType]) -> Any:
         import pyarrow.csv as pacsv
@@ -229,13 +227,8 @@ def _header(path: Path | RemoteFile, style: TextStyle) -> tuple[list[str], str]:
         with _open_text(path, style) as handle:
             return next(filter(None, csv.reader(_lines(handle), delimiter=delimiter))), delimiter
     except UnicodeError as error:
-        why = (
-            f"{error.reason} at byte {error.start}"
-            if isinstance(error, UnicodeDecodeError)
-            else str(error)
-        )
         raise DataError(
-            f"{path} is not written in {style.encoding} ({why}). "
+            f"{path} is not written in {style.encoding} ({error}). "
             "Name its encoding, for example latin-1 or cp1252."
         ) from error
     except csv.Error as error:
@@ -249,21 +242,3 @@ def _header(path: Path | RemoteFile, style: TextStyle) -> tuple[list[str], str]:
             f"{path} cannot be unpacked ({error}). The file may be truncated or damaged; write it "
             "again."
         ) from error
-
-
-def _ragged(path: Path | RemoteFile, delimiter: str, style: TextStyle) -> DataError:
-    """Return the error for the first row whose number of cells differs from the header's."""
-    with _open_text(path, style) as handle:
-        reader = csv.reader(_lines(handle), delimiter=delimiter)
-        expected = len(next(filter(None, reader)))  # blank lines may precede the header
-        with suppress(csv.Error):  # for a cell that is too long for this reader
-            for row in reader:
-                if row and len(row) != expected:
-                    return DataError(
-                        f"{path}, line {reader.line_num}: {len(row)} cells where the header has "
-                        f"{expected}. Quote cells that hold the delimiter {delimiter!r}, or mend "
-                        "the line."
-                    )
-    return DataError(
-        f"{path} has a row whose number of cells differs from the header's {expected}."
-    )
