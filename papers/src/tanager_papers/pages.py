@@ -64,7 +64,8 @@ PROTOCOL = (
     "`--only PART` runs one of the parts listed at the top of its page. Every fit is in "
     "`PAPER/cells.parquet`, so you can judge by another rule. `--published docs/reproduction` "
     "reuses those fits as long as their classifiers still give the same answers on a fixed "
-    "probe.",
+    "probe; only fits of zaidi-2017 whose predictions or optimisation traces are needed run "
+    "again.",
 )
 
 
