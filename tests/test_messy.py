@@ -537,7 +537,7 @@ def test_a_target_that_is_still_a_column_is_warned_of(library):
 
 
 def test_complex_numbers_are_refused_in_one_line(fitted):
-    with pytest.raises(DataError, match=r"^Complex data not supported\. Pass the real"):
+    with pytest.raises(DataError, match=r"^X: Complex data not supported\. Pass the real"):
         fitted.predict(np.ones((3, 2)) * 1j)
 
 

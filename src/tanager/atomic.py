@@ -25,13 +25,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
 
     If anything fails, the temporary file is removed and the old one stays. Links into other
     folders, and anything that isn't a regular file, are rejected. A file keeps its permissions.
-
-    >>> import tempfile
-    >>> path = Path(tempfile.mkdtemp()) / "note.txt"
-    >>> with replacing(path) as part:
-    ...     _ = part.write_text("whole")
-    >>> path.read_text(), len(list(path.parent.iterdir()))
-    ('whole', 1)
     """
     final = destination(path)
     old = _facts(final)

@@ -1,9 +1,4 @@
-"""Exceptions and warnings.
-
-Every error is a `ValueError`, as scikit-learn's users expect. A message says
-what was given, what is allowed, which column or parameter is concerned, and
-ends with a hint.
-"""
+"""Exceptions, all of them a `ValueError` as scikit-learn's users expect, and warnings."""
 
 from __future__ import annotations
 
@@ -94,13 +89,9 @@ def listed(names: Iterable[object], most: int = 20) -> str:
     ("'a', 'b'", '0, 1, 2 and 97 more')
     """
     shown = list(names)
-    texts = [repr(name if not isinstance(name, str) else _short(name)) for name in shown[:most]]
-    rest = len(shown) - len(texts)
-    return ", ".join(texts) + (f" and {rest:,} more" if rest else "")
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 60 else f"{name[:59]}…"
+    short = [f"{n[:59]}…" if isinstance(n, str) and len(n) > 60 else n for n in shown[:most]]
+    rest = len(shown) - len(short)
+    return ", ".join(map(repr, short)) + (f" and {rest:,} more" if rest else "")
 
 
 def nearest(name: object, known: Sequence[str], least: float = 0.7) -> str:

@@ -1,9 +1,7 @@
 """scikit-learn's estimator interface, without importing scikit-learn.
 
-Importing it takes most of a second, and a model that is loaded to predict one row, or a command
-that prints its help, doesn't need it. So the classes here implement its methods themselves, and
-become subclasses of its `BaseEstimator` as soon as it's imported anywhere: `isinstance` and
-metadata routing then work as with any other estimator.
+Importing it takes most of a second. The classes here implement its methods themselves, and become
+subclasses of its `BaseEstimator` as soon as it's imported anywhere, for `isinstance` and routing.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Learners by text: the one place where ``"kdb(k=2)"`` becomes a learner.
 
-A table of learners has one line per learner: its name, its module and its class.
-It defines the text form, used by the estimator, the command line and the
-laboratory, and the public names of the package. Installed packages add
-learners through entry points (`tanager.plugins`).
+Installed packages add learners through entry points (`tanager.plugins`).
 """
 
 from __future__ import annotations
@@ -36,10 +33,6 @@ class Registry(Generic[Learner]):
     base: ``module:Class`` of the base class; `learners` are given likewise, by name.
     example: a learner with options, for errors; `besides` are texts handled by the caller.
     group: the entry points through which installed packages add learners.
-
-    >>> from tanager.structure.registry import STRUCTURES
-    >>> STRUCTURES.resolve("kdb(k=2)")
-    KDB(k=2)
     """
 
     package: str
@@ -73,29 +66,27 @@ class Registry(Generic[Learner]):
         if kind is None:
             raise self._unknown(text)
         names = kind._get_param_names()
+        allowed = f"Its options: {', '.join(names) or 'none'}."
         strange = [key for key in options if key.partition("__")[0] not in names]
         if strange:
-            raise ConfigurationError(
-                f"{text!r}: {name} has no option {strange[0]!r}. "
-                f"Its options: {', '.join(names) or 'none'}."
-            )
+            raise ConfigurationError(f"{text!r}: {name} has no option {strange[0]!r}. {allowed}")
         own = {key: value for key, value in options.items() if "__" not in key}
         nested = {key: value for key, value in options.items() if "__" in key}
-        needed = [key for key in _required(kind) if key not in own]
+        given = signature(kind).parameters.values()
+        needed = [one.name for one in given if one.default is one.empty and one.name not in own]
         if needed:
             written = ", ".join(f"{key}=..." for key in needed)
             raise ConfigurationError(
-                f"{text!r}: {name} requires {' and '.join(needed)}. "
-                f"Write {name}({written}). Its options: {', '.join(names)}."
+                f"{text!r}: {name} requires {' and '.join(needed)}. Write {name}({written}). "
+                f"{allowed}"
             )
         try:
             learner = kind(**own)
             return learner.set_params(**nested) if nested else learner
+        except ConfigurationError:
+            raise
         except (TypeError, ValueError, AttributeError) as error:
-            if isinstance(error, ConfigurationError):
-                raise
-            allowed = ", ".join(names) or "none"
-            raise ConfigurationError(f"{text!r}: {error}. Its options: {allowed}.") from error
+            raise ConfigurationError(f"{text!r}: {error}. {allowed}") from error
 
     def _find(self, name: str) -> Any | None:
         """Return the class of a learner, built-in or added by an installed package."""
@@ -131,12 +122,6 @@ class Registry(Generic[Learner]):
             f"such as {self.example!r}, or a learner from {self.package}.",
             parameter=choice,
         )
-
-
-def _required(kind: type) -> list[str]:
-    """Return the options of a learner that have no default."""
-    given = signature(kind).parameters.values()
-    return [option.name for option in given if option.default is option.empty]
 
 
 def _brief(given: Any) -> str:
@@ -185,7 +170,7 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
         call = ast.parse(source, mode="eval").body
         if not isinstance(call, ast.Call) or call.args or any(k.arg is None for k in call.keywords):
             raise ValueError("options are written option=value")
-        options = {str(k.arg): _read_value(k.value, source) for k in call.keywords}
+        return found.group(), {str(k.arg): _read_value(k.value, source) for k in call.keywords}
     except ConfigurationError:
         raise
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
@@ -193,7 +178,6 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
             f"{_shortened(text)} cannot be read ({error}). Allowed: name(option=value) with "
             "literals or words as values."
         ) from error
-    return found.group(), options
 
 
 def _read_value(node: ast.expr, source: str) -> Any:

@@ -20,36 +20,20 @@ _limit: Any = None
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Limit BLAS to one thread; also a decorator.
-
-    The number of threads is global to the process. It's restored when the last
-    holder exits, in whatever order they entered.
-
-    >>> with one_blas_thread():
-    ...     total = sum(range(3))
-    """
-    _enter()
-    try:
-        yield
-    finally:
-        _leave()
-
-
-def _enter() -> None:
+    """Limit BLAS to one thread until the last of all holders exits; also a decorator."""
     global _users, _limit
     with _lock:
         if _users == 0:
             _limit = _controller().limit(limits=1, user_api="blas")
         _users += 1
-
-
-def _leave() -> None:
-    global _users, _limit
-    with _lock:
-        _users -= 1
-        if _users == 0:
-            _limit.restore_original_limits()
-            _limit = None
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _limit.restore_original_limits()
+                _limit = None
 
 
 @lru_cache(maxsize=1)

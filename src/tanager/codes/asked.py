@@ -11,7 +11,7 @@ import pyarrow as pa
 from tanager.codes.audit import sample_texts
 from tanager.codes.columns import value_array
 from tanager.codes.reading import DATE_STYLES, Reading, parse_texts
-from tanager.codes.values import FAMILY_TYPES, family_of, has_order, is_temporal, to_family
+from tanager.codes.values import FAMILY_TYPES, is_temporal, to_family
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources import Source
 from tanager.sources.plain import is_text
@@ -87,20 +87,8 @@ def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int,
     return found
 
 
-def dictionary_order(array: pa.Array, name: str) -> pa.Array | None:
-    """Return the order defined by a column's type, or None if it has none."""
-    if not has_order(array.type):
-        return None
-    values = array.dictionary
-    return to_family(values, family_of(values.type, name), name)
-
-
 def join_orders(a: pa.Array | None, b: pa.Array | None, name: str) -> pa.Array | None:
-    """Merge the orders of two parts of a column; one must contain the other.
-
-    >>> join_orders(value_array(["S", "M", "L"]), value_array(["S", "L"]), "size").to_pylist()
-    ['S', 'M', 'L']
-    """
+    """Merge the orders of two parts of a column; one must contain the other."""
     if a is None or b is None or a.equals(b):
         return b if a is None else a
     more, less = (a, b) if len(a) >= len(b) else (b, a)

@@ -136,14 +136,11 @@ class Codebook(Frozen):
         return code_labels(self.target, as_labels(y, name=name, start=start)[0])
 
     def forget_numbers(self) -> Codebook:
-        """Return the codebook without `NumericColumn.seen`, which describes the training rows.
-
-        Loading a model file drops it, too.
-        """
-        columns = list(self.columns)
-        for at, column in enumerate(columns):
-            if isinstance(column, NumericColumn):
-                columns[at] = replace(column, seen=None)
+        """Return the codebook without `NumericColumn.seen`, as loading a model file does."""
+        columns = [
+            replace(one, seen=None) if isinstance(one, NumericColumn) else one
+            for one in self.columns
+        ]
         return replace(self, columns=tuple(columns))
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,14 +172,7 @@ class Codebook(Frozen):
         return f"Codebook({len(self.columns)} features, {len(self.classes)} classes)"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Codebook) and (
-            self.columns == other.columns
-            and self.target == other.target
-            and self.classes.dtype == other.classes.dtype
-            and self.missing == other.missing
-            and self.named == other.named
-            and self.readings == other.readings
-        )
+        return isinstance(other, Codebook) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
         return hash((self.columns, self.missing))

@@ -18,7 +18,6 @@ from tanager.codes.values import to_numbers
 from tanager.errors import DataError
 from tanager.numerics import Floats, Ints
 from tanager.sources import Fragment, Source
-from tanager.sources.plain import join_chunks
 
 if TYPE_CHECKING:
     from tanager.engines import FitContext
@@ -97,37 +96,23 @@ class RawPiece:
         """Read the rows."""
         start = self.fragment.start
         matrix = self.fragment.matrix(self.features) if self.features else None
-        if matrix is not None:
-            labels = self.labels if self.target is None else self._whole(self.target)
-            weights = self.weights
-            if self.weight is not None:
-                weights = self._weights(self._whole(self.weight), start)
-            yield RawChunk((), matrix, labels, weights, start)
+        columns = [] if matrix is not None else list(self.features)
+        n, at = len(columns), 0
+        columns += [name for name in (self.target, self.weight) if name is not None]
+        if not columns:
+            yield RawChunk((), matrix, self.labels, self.weights, start)
             return
-        named = [name for name in (self.target, self.weight) if name is not None]
-        if not self.features and not named:
-            yield RawChunk((), None, self.labels, self.weights, start)
-            return
-        n, at = len(self.features), 0
-        for batch in self.fragment.batches([*self.features, *named]):
+        for batch in self.fragment.batches(columns):
             rows = slice(at, at + batch.num_rows)
             labels = batch.column(n) if self.labels is None else self.labels[rows]
             weights = None if self.weights is None else self.weights[rows]
             if self.weight is not None:
-                weights = self._weights(batch.column(batch.num_columns - 1), start + at)
+                weights = weight_column(batch.columns[-1], self.weight, start + at)
+                check_weights(weights, start + at)
             if batch.num_rows:
-                yield RawChunk(batch.columns[:n], None, labels, weights, start + at)
+                block = None if matrix is None else matrix[rows]
+                yield RawChunk(batch.columns[:n], block, labels, weights, start + at)
             at += batch.num_rows
-
-    def _whole(self, name: str) -> pa.Array:
-        chunks = [batch.column(0) for batch in self.fragment.batches([name])]
-        return join_chunks(pa.chunked_array(chunks))
-
-    def _weights(self, column: pa.Array, start: int) -> Floats:
-        assert self.weight is not None
-        weights = weight_column(column, self.weight, start)
-        check_weights(weights, start)
-        return weights
 
 
 class RawRows:
@@ -152,17 +137,13 @@ class RawRows:
         if sample_weight is not None and weight is None:
             weights = as_weights(sample_weight, source.n_rows)
         self._pieces = []
-        for fragment in source.fragments():
-            rows = slice(fragment.start, fragment.start + fragment.n_rows)
-            piece = RawPiece(
-                fragment,
-                tuple(features),
-                target,
-                weight,
+        for one in source.fragments():
+            rows = slice(one.start, one.start + one.n_rows)
+            own = (
                 None if labels is None else labels[rows],
                 None if weights is None else weights[rows],
             )
-            self._pieces.append(piece)
+            self._pieces.append(RawPiece(one, tuple(features), target, weight, *own))
 
     def pieces(self) -> list[RawPiece]:
         """Return the pieces."""

@@ -301,11 +301,7 @@ class LookupTables:
 
     def __init__(self, columns: Sequence[Column]) -> None:
         self.columns = columns
-        n = len(columns)
-        self.kind = np.zeros(n, dtype=np.int64)
-        self.low = np.zeros(n, dtype=np.int64)
-        self.start = np.zeros(n, dtype=np.int64)
-        self.size = np.zeros(n, dtype=np.int64)
+        self.kind, self.low, self.start, self.size = np.zeros((4, len(columns)), dtype=np.int64)
         self.unknown = np.array([c.arity for c in columns], dtype=np.int64)
         self.missing = np.array([c.null_code for c in columns], dtype=np.int64)
         self.fits = True
@@ -350,18 +346,9 @@ class LookupTables:
 
     def encode(self, x: NDArray[Any], out: Codes) -> None:
         """Write the codes of a C-ordered int64 or float64 matrix to out, (n_columns, n_rows)."""
-        bad = native.encode_matrix(
-            x,
-            self.kind,
-            self.low,
-            self.start,
-            self.size,
-            self.lookup,
-            self.table,
-            self.missing,
-            self.unknown,
-            out,
-        )
+        places = self.kind, self.low, self.start, self.size
+        tables = self.lookup, self.table, self.missing, self.unknown
+        bad = native.encode_matrix(x, *places, *tables, out)
         if bad >= 0:
             raise infinite_error(self.columns[bad].name)
 

@@ -47,12 +47,6 @@ def learn_cuts(
         frequency, which preserve interactions in columns that MDL leaves whole on few rows; "fine"
         cuts by frequency alone, into the number of bins given by `FINE_BINS`.
     missing: whether "missing" is another value, which leaves room for one fine bin fewer.
-
-    >>> values, labels = np.arange(8.0), np.array([0, 0, 0, 0, 0, 1, 1, 1], np.uint16)
-    >>> learn_cuts(values, labels, 2, None, "mdl").tolist()
-    [4.5]
-    >>> learn_cuts(values, labels, 2, None, 4).tolist()
-    [1.5, 3.5, 4.5, 5.5]
     """
     if bins == "fine":
         n_bins = next(number for least, number in FINE_BINS if len(values) >= least)
@@ -73,9 +67,6 @@ def fine_cuts(
 
     A heavy value has more than one bin's share of the weight. Heavy values split the bins of the
     others, so there may be more than `n_bins`, but at most `most`.
-
-    >>> fine_cuts(np.array([0.0] * 8 + [1.0, 2.0, 3.0, 4.0]), None, 3).tolist()
-    [0.5, 2.5]
     """
     distinct, mass = _weigh(values, weights)
     heavy = mass * n_bins > mass.sum()
@@ -100,9 +91,6 @@ def quantile_cuts(values: NDArray[Any], weights: Floats | None, n_bins: int) -> 
     """Return cuts between distinct values that form bins of similar weight.
 
     The j-th is the first with at least j / n_bins of the weight to its left; equal cuts are merged.
-
-    >>> quantile_cuts(np.array([1.0, 1.0, 1.0, 2.0, 5.0, 9.0]), None, 3).tolist()
-    [1.5, 3.5]
     """
     if weights is None and n_bins <= FEW_BINS:
         below, above = _equal_frequencies(values, n_bins)

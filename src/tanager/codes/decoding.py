@@ -14,9 +14,6 @@ def column_edges(column: NumericColumn) -> Floats:
     """Return the edges of a column's intervals, shape (n_intervals + 1,), all finite.
 
     The outer intervals are taken to be as wide as their neighbours, or to have width one.
-
-    >>> column_edges(NumericColumn("x", np.array([1.0, 3.0]), None)).tolist()
-    [-1.0, 1.0, 3.0, 5.0]
     """
     cuts = column.cuts
     if not len(cuts):
@@ -30,10 +27,6 @@ def decode(column: Column, codes: Codes, places: Floats | None = None) -> pa.Arr
 
     `places`, shape (n_rows,), is the position of each number in its interval, in (0, 1], halfway
     by default. If all cuts are multiples of one half, the numbers are whole.
-
-    >>> column = NumericColumn("x", np.array([1.25, 3.0]), None)
-    >>> decode(column, np.array([0, 1, 3], np.uint8)).to_pylist()
-    [0.375, 2.125, None]
     """
     if isinstance(column, CategoricalColumn):
         known = codes < len(column.values)

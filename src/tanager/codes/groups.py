@@ -1,9 +1,7 @@
 """Coarse views of fine codes: which values of a feature are grouped together.
 
-Numbers are coded finely, without looking at the classes, so that nothing about a held-out row
-leaks into its codes. As a parent, a feature is read through groups of neighbouring values learned
-from counts (for each fold, from the counts without it): a few groups for finding the parents, and
-then as many as the tables of the selected parents allow.
+Numbers are coded finely, without looking at the classes. As a parent, a feature is read through
+groups of neighbouring values learned from counts (for each fold, from the counts without it).
 """
 
 from __future__ import annotations
@@ -35,10 +33,6 @@ def learn_groups(counts: Floats, n_ordered: int) -> Groups:
     description length), then the heaviest group is halved until there are
     five; if there are more than eight, groups are merged at the least loss of
     information about the class. Unordered values aren't grouped.
-
-    >>> counts = np.array([[9, 0], [9, 0], [8, 1], [0, 9], [0, 9], [0, 9], [1, 2]])
-    >>> learn_groups(counts, n_ordered=6).tolist()
-    [0, 1, 2, 3, 4, 4, 5]
     """
     arity, n_classes = counts.shape
     if n_ordered <= FEWEST:
@@ -62,12 +56,6 @@ def refine_groups(
 
     The feature with the fewest groups goes first, with ties broken by name; groups are halved by
     the `weights` of each feature's values. `limit` is the largest number of cells of a table.
-
-    >>> domain = Domain(("a", "b"), np.array([6, 2]), 2, (6, 0))
-    >>> given = [np.array([0, 0, 0, 0, 1, 1], np.uint16), np.array([0, 1], np.uint16)]
-    >>> groups = refine_groups(given, [np.ones(6), np.ones(2)], domain, [(0,), (1, 0)], 16)
-    >>> groups[0].tolist()
-    [0, 1, 2, 2, 3, 3]
     """
     sizes = [int(group.max()) + 1 for group in groups]
     most = [
@@ -97,11 +85,7 @@ def refine_groups(
 
 
 def coarsen_groups(groups: Groups, n_ordered: int) -> Groups:
-    """Merge neighbouring groups of ordered values evenly, leaving at most eight.
-
-    >>> coarsen_groups(np.arange(11, dtype=np.uint16), n_ordered=10).tolist()
-    [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]
-    """
+    """Merge neighbouring groups of ordered values evenly, leaving at most eight."""
     size = int(groups[:n_ordered].max(initial=0)) + 1
     each = -(-size // MOST)
     rest = groups.astype(np.int64) - size

@@ -1,8 +1,6 @@
 """Folds, samples and fingerprints of rows, based on a hash of the seed and row index.
 
-Anything drawn for a row depends only on the seed and the row's index in the source. Folds,
-samples and hold-outs are therefore the same for any number of threads and any chunking, and
-don't have to be stored.
+They are therefore the same for any number of threads and any chunking, and don't have to be stored.
 """
 
 from __future__ import annotations

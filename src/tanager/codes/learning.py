@@ -63,17 +63,11 @@ def learn_codebook(
 ) -> tuple[Codebook, Rows]:
     """Learn the domains of all columns, and code the rows; options are those of the estimator.
 
-    target: the target column's name, or the labels, shape (n_rows,).
+    target, sample_weight: a column's name, or one label or weight per row; a row of weight zero is
+        ignored, except that its class still counts as a class.
     classes: all classes, if some may not occur in the rows.
-    sample_weight: a column's name, or the weights; a row of weight zero is ignored, except that
-        its class still counts as a class.
-    audit: findings are recorded in ``context.info["codes"]["audit"]``.
-    max_sample: the largest number of rows of files from which cut points are learned.
-
-    The table is read twice: the first pass collects values, classes, weights and numbers, the
-    second codes the rows. Cut points are learned from all numbers of a table in memory, or from up
-    to `max_sample` rows of files: those whose index has the smallest hash under the seed, so the
-    sample depends neither on chunking nor on threads.
+    max_sample: the largest number of rows of files from which cut points are learned; those whose
+        index has the smallest hash, so the sample depends neither on chunking nor on threads.
     """
     if missing not in ("value", "marginalize"):
         raise ConfigurationError(

@@ -102,16 +102,7 @@ def read_columns(source: Source, readings: Mapping[str, Reading]) -> Source:
 
 
 def parse_texts(texts: pa.Array, kind: str, style: str) -> pa.Array:
-    """Parse texts as numbers or dates of one style; null if one isn't written that way.
-
-    >>> parse_texts(pa.array(["1,234", "$5.50", "unknown"]), "number", "comma for thousands")
-    <pyarrow.lib.DoubleArray object at ...>
-    [
-      1234,
-      5.5,
-      null
-    ]
-    """
+    """Parse texts as numbers or dates of one style; null if one isn't written that way."""
     import pyarrow.compute as pc
 
     texts = pc.utf8_trim_whitespace(texts.cast(pa.string()))

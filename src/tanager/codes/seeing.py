@@ -1,7 +1,4 @@
-"""The statistics collected in one pass over the raw rows, and the columns made from them.
-
-Values, classes, weights and a sample of the numbers: see `Seen`.
-"""
+"""The statistics collected in one pass over the raw rows (`Seen`), and the columns made of them."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.asked import arrange_values, dictionary_order, join_orders
+from tanager.codes.asked import arrange_values, join_orders
 from tanager.codes.coding import RawChunk
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import learn_cuts, see_numbers
@@ -30,8 +27,10 @@ from tanager.codes.targets import (
 from tanager.codes.values import (
     distinct_values,
     family_of,
+    has_order,
     infinite_error,
     sort_values,
+    to_family,
     too_many_error,
     unite_values,
 )
@@ -143,7 +142,9 @@ class SeenCategory:
     def add(self, array: pa.Array) -> None:
         """Add some rows of the column."""
         values, missing = distinct_values(array, self.name)
-        order = dictionary_order(array, self.name) if self.typed_order else None
+        order = None
+        if self.typed_order and has_order(array.type):
+            order = to_family(array.dictionary, family_of(array.type, self.name), self.name)
         self.merge(SeenCategory(self.name, False, values, order, missing))
 
     def merge(self, other: SeenCategory) -> None:

@@ -23,7 +23,7 @@ MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of fixed-width tex
 # square of weights leaves the range of floats.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-50, 1e50
 _WEIGHTS = (
-    f"Allowed: zero, and finite numbers from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}. Drop or correct "
+    f"Allowed: zero, and from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}. Drop or correct "
     "the row, or scale the weights."
 )
 _UNIT = 1_127  # sums are multiples of 2^-1127, which is below the last bit of any float

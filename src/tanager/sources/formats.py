@@ -193,11 +193,7 @@ class IpcTable(TableFile):
 
 
 def batched(sizes: Sequence[int]) -> list[list[int]]:
-    """Return the indices of consecutive groups of rows, joined until they fill a batch.
-
-    >>> batched([60_000, 10_000, 3])
-    [[0, 1], [2]]
-    """
+    """Return the indices of consecutive groups of rows, joined until they fill a batch."""
     found, n_rows = [list[int]()], 0
     for at, size in enumerate(sizes):
         if n_rows >= BATCH_ROWS:

@@ -24,11 +24,7 @@ _UNREADABLE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def admit_array(array: NDArray[Any]) -> NDArray[Any]:
-    """Return a NumPy array in native byte order, aligned, and with a dtype that kernels support.
-
-    >>> admit_array(np.array([1.5, 2.5], dtype=">f8")).dtype.isnative
-    True
-    """
+    """Return a NumPy array in native byte order, aligned, and with a dtype that kernels support."""
     kind = array.dtype
     if kind.kind == "f" and kind.itemsize not in (4, 8):  # half or extended floats
         with np.errstate(over="ignore"):  # those out of range become infinite: rejected later
@@ -107,7 +103,7 @@ def _from_numpy(values: NDArray[Any], what: str) -> pa.Array:
     if kind == "O":
         return _from_objects(values, what)
     if kind == "c":
-        raise _complex(what)
+        raise complex_error(what)
     try:
         return pa.array(admit_array(values), from_pandas=True)
     except _UNREADABLE as error:
@@ -172,7 +168,7 @@ def _from_mixed(values: NDArray[Any], what: str) -> pa.Array:
         check_text(text, what)
     strange = [v for v in present if not isinstance(v, str | Real | Decimal | np.bool_)]
     if strange and isinstance(strange[0], complex):
-        raise _complex(what)
+        raise complex_error(what)
     if strange:
         raise TypeError(
             f"{what} holds a {type(strange[0]).__name__}: every argument must be a string or a "
@@ -206,7 +202,8 @@ def _is_gap(value: Any) -> bool:
     return value is None or lost or type(value).__name__ in ("NAType", "NaTType")
 
 
-def _complex(what: str) -> DataError:
+def complex_error(what: str) -> DataError:
+    """Return the error for complex numbers."""
     return DataError(
         f"{what}: Complex data not supported. Pass the real and imaginary parts as columns."
     )

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.plugins import load_plugin
 from tanager.sources.datasets import is_dask_frame, open_dask
-from tanager.sources.gate import EXACT, admit_column, pandas_to_arrow
+from tanager.sources.gate import EXACT, admit_column, complex_error, pandas_to_arrow
 from tanager.sources.plain import check_columns
 from tanager.sources.source import Source, check_names
 
@@ -179,12 +179,8 @@ def _open(X: Any) -> Source:
         if X.dtype.names is not None and X.ndim == 1:
             return _open_mapping({name: X[name] for name in X.dtype.names})
         return _open_array(X)
-    if isinstance(X, pa.Table):
-        return _open_table(X)
-    if isinstance(X, pa.RecordBatch):
-        return _open_table(pa.Table.from_batches([X]))
-    if isinstance(X, pa.RecordBatchReader):
-        return _open_table(X.read_all())
+    if isinstance(X, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        return _open_table(pa.table(X))
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError(
             "Sparse data was passed, but dense data is required. "
@@ -258,7 +254,7 @@ def _open_array(array: np.ndarray[Any, Any]) -> Source:
             "array.reshape(-1, 1) if it is one column, array.reshape(1, -1) if it is one row."
         )
     if array.dtype.kind == "c":
-        raise DataError("Complex data not supported. Pass the real and imaginary parts as columns.")
+        raise complex_error("X")
     if array.dtype.kind in "biuf":
         return Source.of_array(array)
     names = [f"x{i}" for i in range(array.shape[1])]
@@ -314,19 +310,14 @@ def _open_mapping(columns: Mapping[Any, Any]) -> Source:
 
 def _open_pandas(frame: Any) -> Source:
     check_names([str(name) for name in frame.columns])
-    sparse = [str(n) for n, kind in frame.dtypes.items() if hasattr(kind, "fill_value")]
-    if sparse:
-        raise DataError(
-            f"Column {sparse[0]!r} is sparse, but dense data is required. "
-            "Convert it first: X.sparse.to_dense()."
-        )
-    imaginary = [str(n) for n, kind in frame.dtypes.items() if getattr(kind, "kind", "") == "c"]
-    if imaginary:
-        raise DataError(
-            f"Column {imaginary[0]!r}: Complex data not supported. "
-            "Pass the real and imaginary parts as columns."
-        )
-    for at, kind in enumerate(frame.dtypes):
+    for at, (name, kind) in enumerate(frame.dtypes.items()):
+        if hasattr(kind, "fill_value"):
+            raise DataError(
+                f"Column {str(name)!r} is sparse, but dense data is required. "
+                "Convert it first: X.sparse.to_dense()."
+            )
+        if getattr(kind, "kind", "") == "c":
+            raise complex_error(f"Column {str(name)!r}")
         # From pandas.cut: Arrow has no categories of intervals, so their names are used instead.
         if str(getattr(getattr(kind, "categories", None), "dtype", "")).startswith("interval"):
             frame = frame.copy(deep=False)

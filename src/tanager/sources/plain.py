@@ -59,11 +59,7 @@ def plain_numbers(array: pa.Array) -> NDArray[Any]:
 
 
 def numpy_dtype(kind: pa.DataType) -> np.dtype[Any]:
-    """Return the NumPy dtype of numbers or booleans; Arrow's own method may need pandas.
-
-    >>> numpy_dtype(pa.float64()), numpy_dtype(pa.bool_())
-    (dtype('float64'), dtype('bool'))
-    """
+    """Return the NumPy dtype of numbers or booleans; Arrow's own method may need pandas."""
     name = str(kind)
     return np.dtype(_NUMPY_NAMES.get(name, name))
 

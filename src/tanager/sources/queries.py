@@ -51,11 +51,7 @@ def _explained(name: str) -> Any:
 
 
 def quoted(table: str) -> str:
-    """Return a table's name, optionally with its schema before a dot, quoted for SQL.
-
-    >>> quoted("main.visits 2024")
-    '"main"."visits 2024"'
-    """
+    """Return a table's name, optionally with its schema before a dot, quoted for SQL."""
     return ".".join('"' + part.replace('"', '""') + '"' for part in table.split("."))
 
 
