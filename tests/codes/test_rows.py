@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.codes import Domain, Rows
+from tanager.codes import Chunk, Domain, Rows
 from tanager.errors import DataError
 
 DOMAIN = Domain(("a", "b"), np.array([2, 3]), 2)
@@ -44,3 +44,24 @@ def test_rows_refuse_labels_and_weights_that_do_not_fit():
     ):
         with pytest.raises(DataError, match="allowed"):
             Rows.in_memory(DOMAIN, codes, labels, weights)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("step", [0, 1, 4, 9, 10, 11])
+def test_a_chunk_in_parts_has_the_same_rows(step, weighted):
+    rng = np.random.default_rng(0)
+    whole = Chunk(
+        rng.integers(0, 9, (3, 10), np.uint8),
+        rng.integers(0, 4, 10, np.uint16),
+        rng.random(10) if weighted else None,
+        7,
+    )
+    for chunk in (whole, whole.take(rng.random(10) < 0.7)):
+        parts = list(chunk.split(step))
+        assert [part.n_rows for part in parts[:-1]] == [max(1, step)] * (len(parts) - 1)
+        assert all(part.codes.flags.c_contiguous for part in parts)
+        assert [part.start for part in parts] == [int(part.indices[0]) for part in parts]
+        for name in ("labels", "indices", *["weights"] * weighted):
+            joined = np.concatenate([getattr(part, name) for part in parts])
+            assert np.array_equal(joined, getattr(chunk, name))
+        assert np.array_equal(np.concatenate([part.codes for part in parts], 1), chunk.codes)

@@ -173,5 +173,7 @@ def test_tables_beyond_the_limit_are_refused_by_name():
     model = tanager.BayesNetClassifier(fixed, "dfe", memory_limit="4GB").fit(X, y)
     assert model.predict(X).shape == (4000,)
     small = tanager.BayesNetClassifier(fixed, "dfe", memory_limit="1MB")
-    with pytest.raises(MemoryBoundError, match=r"that of 'wide' alone takes .* Raise memory_limit"):
+    with pytest.raises(
+        MemoryBoundError, match=r"the table of 'wide' alone takes .* Raise memory_limit"
+    ):
         small.fit(X, y)

@@ -8,6 +8,7 @@ from scipy.optimize import minimize
 
 from tanager.codes import Domain, Rows
 from tanager.engines import FitContext, LocalEngine
+from tanager.loglinear import offsets as offsets_module
 from tanager.loglinear.offsets import fit_offsets
 
 
@@ -73,3 +74,20 @@ def test_they_are_the_same_on_any_number_of_threads_and_chunks():
         found.append(fit_offsets(rows, partial(look_up, table), counts, context))
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
+
+
+def test_scores_in_blocks_give_the_same_offsets(monkeypatch):
+    labels = np.random.default_rng(2).integers(0, 3, 5_000)
+    rows, table, _ = make(5_000, labels, np.random.default_rng(3).random(5_000))
+    totals, asked, found = np.bincount(labels).astype(float), [], []
+
+    def log_joint(codes):
+        asked.append(codes.shape[1])
+        return look_up(table, codes)
+
+    for cells, most in ((1 << 19, 5_000), (3_000, 1_000)):
+        monkeypatch.setattr(offsets_module, "BLOCK_CELLS", cells)
+        asked.clear()
+        found.append(fit_offsets(rows, log_joint, totals, FitContext()))
+        assert max(asked) == most
+    assert np.array_equal(*found)

@@ -127,6 +127,18 @@ class Chunk(NamedTuple):
             index,
         )
 
+    def split(self, step: int) -> Iterator[Chunk]:
+        """Yield consecutive rows, `step` at a time but at least one."""
+        if step >= self.n_rows:
+            yield self
+            return
+        for low in range(0, self.n_rows, max(1, step)):
+            part = slice(low, low + max(1, step))
+            index = self.indices[part]
+            weights = None if self.weights is None else self.weights[part]
+            codes = np.ascontiguousarray(self.codes[:, part])
+            yield Chunk(codes, self.labels[part], weights, int(index[0]), index)
+
 
 # Maps row indices to a mask of the selected rows; picklable.
 Choice = Callable[[Indices], NDArray[np.bool_]]

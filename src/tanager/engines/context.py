@@ -47,18 +47,23 @@ class FitContext:
         """Bytes that one kind of counts may use while being gathered, at least 8 MiB."""
         return max(LEAST_WORK, self.memory_limit // 4)
 
-    def check_tables(self, sizes: Mapping[str, int], n_classes: int = 2) -> None:
-        """Refuse tables beyond the memory limit; `sizes` has each feature's bytes."""
-        total, limit = sum(sizes.values()), max(LEAST_TABLES, self.memory_limit)
-        if total > limit:
-            largest = max(sizes, key=sizes.__getitem__)
-            classes = f", or merge some of the {n_classes:,} classes" if n_classes > 50 else ""
-            raise MemoryBoundError(
-                f"The tables take {total / 2**20:,.0f} MiB while they are learned, beyond the "
-                f"{limit / 2**20:,.0f} MiB of memory_limit; that of {largest!r} alone takes "
-                f"{sizes[largest] / 2**20:,.0f}. Raise memory_limit, use fewer parents, or merge "
-                f"values of {largest!r} and its parents (fewer bins){classes}."
-            )
+    def check_tables(self, sizes: Mapping[str, int], n_classes: int = 2, held: int = 0) -> None:
+        """Refuse tables beyond the memory limit.
+
+        `sizes` has each feature's bytes, and `held` is those of predictions for held-out rows.
+        """
+        total, limit = sum(sizes.values()) + held, max(LEAST_TABLES, self.memory_limit)
+        if total <= limit:
+            return
+        largest = max(sizes, key=sizes.__getitem__)
+        what = "tables and held-out predictions" if held else "tables"
+        classes = f", or merge some of the {n_classes:,} classes" if n_classes > 50 else ""
+        raise MemoryBoundError(
+            f"The {what} take {total / 2**20:,.0f} MiB during training, beyond the "
+            f"{limit / 2**20:,.0f} MiB of memory_limit; the table of {largest!r} alone takes "
+            f"{sizes[largest] / 2**20:,.0f}. Raise memory_limit, use fewer parents, or merge "
+            f"values of {largest!r} and its parents (fewer bins){classes}."
+        )
 
     def inner(self) -> FitContext:
         """Return a context for a nested part of the work, with its own record and no progress."""

@@ -28,6 +28,7 @@ from tanager.progress import Progress
 
 LogJoint = Callable[[Codes], Floats]  # from codes (n_features, n_rows) to (n_rows, n_classes)
 
+BLOCK_CELLS = 1 << 19  # rows times classes of the scores in memory at a time
 MAX_ITER = 50  # of either method
 NEAR = 0.3  # log of predicted over actual below which a parabola is a good approximation
 LEAST_SPREAD = 1e-6
@@ -106,6 +107,11 @@ class _OffsetPass:
         return np.zeros((2, 1 + len(self.offsets)))  # the loss in two parts; each class
 
     def update(self, state: Floats, chunk: Chunk) -> Floats:
+        for part in chunk.split(BLOCK_CELLS // len(self.offsets)):
+            self._add(state, part)
+        return state
+
+    def _add(self, state: Floats, chunk: Chunk) -> None:
         scores = self.log_joint(chunk.codes) + self.offsets
         native.normalize(scores, True)
         lost = np.minimum(-scores[np.arange(chunk.n_rows), chunk.labels], MOST_LOST)
@@ -118,7 +124,6 @@ class _OffsetPass:
         weighed = (weights * self.grid)[:, None]
         state[0, 1:] += np.rint(scores * weighed).sum(axis=0)
         state[1, 1:] += np.rint(scores * (1.0 - scores) * weighed).sum(axis=0)
-        return state
 
     def merge(self, a: Floats, b: Floats) -> Floats:
         return a + b

@@ -40,7 +40,7 @@ Bytes = NDArray[np.uint8]
 MOST_GROUPS = 5  # of a feature's cells, in pairs
 SAMPLE_ROWS = 100_000  # training rows used to count pairs and compute log P(x)
 FEW_ROWS, FEW_CELLS = 20_000, 200_000  # of these, for class shares and calibration
-BLOCK_CELLS = 1 << 22  # rows times classes of the log-joints in memory at a time
+BLOCK_CELLS = 1 << 19  # rows times classes of the log-joints in memory at a time
 LEVELS = np.union1d([0.0005, 0.001, 0.002, 0.003, 0.004], np.linspace(0.0, 1.0, 201))
 _KEY = 0xD2
 

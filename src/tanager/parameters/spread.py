@@ -16,7 +16,7 @@ the error of a standard deviation is at most 2 %.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,13 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import ContextTree
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
+
+Places = NDArray[np.int32]  # (n_terms, n_rows): each row's entries in a table of all of them
 
 LEVELS = 1e-7 * np.exp(0.08 * np.arange(256))  # up to 72: nothing is known
 LEAST_ROWS = 0.02  # minimum weight of any value
 FURTHEST = 20.0  # largest error of a logarithm
 ROUNDS = 10  # scaling iterations
+BLOCK_CELLS = 1 << 17  # rows times classes of temporary arrays
 LEAST = 1e-9  # variance
 STEADY = 8.0  # weight, in rows, of an entry's current variance
 
@@ -146,8 +149,19 @@ def _nearest(variances: Floats) -> NDArray[np.uint8]:
 
 def of_log_odds(variances: Floats, chances: Floats) -> Floats:
     """Return variances of log-odds from those of the classes' scores, (n_rows, n_classes)."""
-    rest = np.maximum(sum_others(chances), 1e-150)
-    return np.asarray(variances + sum_others(chances**2 * variances) / rest**2)
+    out = np.empty_like(variances)
+    for rows in row_blocks(variances):
+        own, shares = variances[rows], chances[rows]
+        rest = np.maximum(sum_others(shares), 1e-150)
+        out[rows] = own + sum_others(shares**2 * own) / rest**2
+    return out
+
+
+def row_blocks(array: Floats) -> Iterator[slice]:
+    """Yield the rows of an array (n_rows, n_classes) in blocks, so that temporaries stay small."""
+    step = max(1, BLOCK_CELLS // array.shape[1])
+    for low in range(0, len(array), step):
+        yield slice(low, low + step)
 
 
 def sum_others(values: Floats) -> Floats:
@@ -162,12 +176,23 @@ def sum_others(values: Floats) -> Floats:
 def of_scores(wanted: Floats, chances: Floats) -> Floats:
     """Return variances of the classes' scores that match those of log-odds, (n_rows, n_classes)."""
     out = 0.5 * wanted
-    for _ in range(ROUNDS if wanted.shape[1] > 2 else 0):
-        out = out * np.sqrt(wanted / np.maximum(of_log_odds(out, chances), LEAST))
+    for rows in row_blocks(out):
+        for _ in range(ROUNDS if wanted.shape[1] > 2 else 0):
+            known = of_log_odds(out[rows], chances[rows])
+            out[rows] *= np.sqrt(wanted[rows] / np.maximum(known, LEAST))
     return out
 
 
-def scale_entries(entries: Floats, places: Ints, wanted: Floats) -> Floats:
+def sum_entries(entries: Floats, places: Places) -> Floats:
+    """Return each row's sum of entries, (n_rows, n_classes), without one array of all of them."""
+    total = entries[places[0]]
+    for rows in row_blocks(total):
+        for place in places[1:, rows]:
+            total[rows] += entries[place]
+    return total
+
+
+def scale_entries(entries: Floats, places: Places, wanted: Floats) -> Floats:
     """Scale variances until their sums over each row's entries approximate the targets.
 
     `entries` are (n_entries, n_classes), `places` (n_terms, n_rows) those summed for each row, and
@@ -178,15 +203,17 @@ def scale_entries(entries: Floats, places: Ints, wanted: Floats) -> Floats:
 
     n_terms, n_rows = places.shape
     # (n_entries, n_rows): which rows use an entry.
-    flat, row = places.ravel(), np.tile(np.arange(n_rows), n_terms)
-    summed = csr_array((np.ones(len(flat)), (flat, row)), (len(entries), n_rows))
+    ends = np.arange(n_rows + 1) * n_terms
+    summed = csr_array((np.ones(places.size), places.T.ravel(), ends), (n_rows, len(entries))).T
     out = entries.copy()
     for _ in range(ROUNDS):
-        total = out[places[0]]
-        for place in places[1:]:
-            total += out[place]
-        down = 1.0 / np.maximum(total, LEAST)
+        down = sum_entries(out, places)
+        np.maximum(down, LEAST, out=down)
+        np.divide(1.0, down, out=down)
         steady = STEADY * down.mean(axis=0)
-        more, less = summed @ (wanted * down**2) + steady, summed @ down + steady
-        out *= np.sqrt(more / less)
+        less = summed @ down + steady
+        np.square(down, out=down)
+        down *= wanted
+        out *= np.sqrt((summed @ down + steady) / less)
+        del down  # the next round has its own
     return out

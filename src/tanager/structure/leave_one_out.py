@@ -189,15 +189,9 @@ class LeaveOneOut:
 
     def update(self, state: tuple[Ints, States], chunk: Chunk) -> tuple[Ints, States]:
         """Add the losses of a chunk's rows, in batches that get smaller with more classes."""
-        step = max(1, ROW_NUMBERS // ((self.task.max_k + 1) * self.task.domain.n_classes))
-        if step >= chunk.n_rows:
-            return self._add(state, chunk)
-        for low in range(0, chunk.n_rows, step):
-            high = min(low + step, chunk.n_rows)
-            weights = None if chunk.weights is None else chunk.weights[low:high]
-            codes = np.ascontiguousarray(chunk.codes[:, low:high])
-            start = int(chunk.indices[low])
-            state = self._add(state, Chunk(codes, chunk.labels[low:high], weights, start))
+        step = ROW_NUMBERS // ((self.task.max_k + 1) * self.task.domain.n_classes)
+        for part in chunk.split(step):
+            state = self._add(state, part)
         return state
 
     def _add(self, state: tuple[Ints, States], chunk: Chunk) -> tuple[Ints, States]:

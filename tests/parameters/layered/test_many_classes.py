@@ -46,6 +46,15 @@ def test_a_fit_of_many_classes_holds_few_copies_of_its_tables():
 @pytest.mark.filterwarnings("ignore:.*looks like an identifier")
 def test_classes_beyond_the_memory_limit_are_refused_in_words():
     X, y = make_rows(700)
-    told = r"of memory_limit; that of 'x\d' .* Raise memory_limit, .* of the 700 classes"
+    told = r"of memory_limit; the table of 'x\d' .* Raise memory_limit, .* of the 700 classes"
     with pytest.raises(MemoryBoundError, match=told):
         BayesNetClassifier(random_state=0, memory_limit="1MB").fit(X, y)
+
+
+def test_predictions_of_held_out_rows_count_against_the_memory_limit():
+    rng = np.random.default_rng(0)
+    y = np.arange(2_000) % 500
+    X = (y[:, None] * [1, 2, 3] + rng.integers(0, 3, (2_000, 3))) % 5
+    told = r"The tables and held-out predictions take \d+ MiB .* beyond the 67 MiB of memory_limit"
+    with pytest.raises(MemoryBoundError, match=told):
+        BayesNetClassifier(categorical_features="all", memory_limit="70MB").fit(X, y)

@@ -30,7 +30,13 @@ from tanager.loglinear.optimiser import solve_linear
 from tanager.numerics import Floats
 from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.scores import fill_tables
-from tanager.parameters.spread import LEAST, of_scores, scale_entries, spread_of_families
+from tanager.parameters.spread import (
+    LEAST,
+    of_scores,
+    scale_entries,
+    spread_of_families,
+    sum_entries,
+)
 from tanager.parameters.tables import Tables, posterior
 
 KEY = 6_002  # key of the random streams
@@ -54,14 +60,14 @@ def with_spread(tables: Tables, problem: Problem, free: Floats, strengths: Stren
     weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
     weights = weights * (problem.counts.rows.total_weight / max(float(weights.sum()), LEAST))
     cells = np.concatenate([np.zeros((1, chunk.n_rows), np.int32), layout.locate(chunk.codes)])
-    chances = posterior(form.expand(free)[0][cells].sum(axis=0))
+    chances = posterior(sum_entries(form.expand(free)[0], cells))
     curvature = _Curvature(problem, free, strengths, cells.T, chances, weights, base)
     entries, wanted = np.zeros((layout.n_cells, layout.n_classes)), np.zeros_like(chances)
     others = 1.0 - np.eye(layout.n_classes)
     rest = np.maximum(chances @ others, 1e-150)
     for draw in range(DRAWS):
         moved = curvature.draw(context.generator(KEY, draw))
-        by_row = moved[cells].sum(axis=0)
+        by_row = sum_entries(moved, cells)
         wanted += (by_row - (chances * by_row) @ others / rest) ** 2 / DRAWS
         moved -= moved.mean(axis=1, keepdims=True)
         for family in layout.families:

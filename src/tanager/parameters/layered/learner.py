@@ -144,11 +144,13 @@ class Layered(GroupedLearner):
         part = part.shortened(_kept_parents(part, int(np.max(depths, where=heard, initial=0))))
         if trial is not None:
             record["found_again"] = _found_again(part.structure, structure, trial)
+        held_out = held_out_rows(members, shares, trial)
+        del trial
         kept = list(compress(members, heard))
         smooth = [one for one in (members[0], *kept) if isinstance(one, Smooth)][-1]
         tables = pool_members(part, given, kept, shares[heard], context.progress, smooth)
         record["members"] = [member.record() for member in members]
-        return replace(tables, held_out=held_out_rows(members, shares, trial))
+        return replace(tables, held_out=held_out)
 
     def _check(self) -> CountLearner | None:
         """Return the generative learner; raise a ConfigurationError for invalid options."""

@@ -26,6 +26,7 @@ from tanager.parameters.tables import DenseTable, Tables, log_posterior
 from tanager.structure import FitPlan, Structure
 
 WORKING = 8  # approximate number of parameter vectors in a fit, besides its memory
+POOLED = 7  # predictions of held-out rows in memory, besides those of deeper members
 LEAST_GAIN = 0.5  # nats in total that justify a weaker prior: a smaller gain may be chance
 ASKED = 200  # minimum left-out rows: a weaker prior helps most rows, but hurts a few badly
 SURE = 2.0  # standard errors between two strengths that settle the comparison
@@ -79,6 +80,12 @@ class Member(ABC):
     held_out: Floats  # (n_left_out, n_classes): out-of-fold log-posteriors
     loss: float = np.nan  # their mean loss
 
+    def tell(self, trial: Trial, said: list[Floats]) -> None:
+        """Set the predictions of each part's left-out rows."""
+        self.held_out = np.concatenate(said)
+        self.loss = trial.loss(self.held_out)
+        np.maximum(self.held_out, FLOOR, out=self.held_out)
+
     @abstractmethod
     def choose(self, trial: Trial) -> None:
         """Make all choices on left-out rows, and predict them."""
@@ -115,7 +122,7 @@ class Smooth(Member):
     def choose(self, trial: Trial) -> None:
         """Move from the first strength to adjacent ones for as long as they improve."""
         terms = [part.terms(self.depth) for part in trial.parts]
-        self._check_memory(trial.parts)
+        self._check_memory(trial.parts, len(trial.labels))
         rows = [part.located(self.depth) for part in trial.parts]
         asked = [
             LocatedTerms(one, held, part.context)
@@ -154,8 +161,7 @@ class Smooth(Member):
         start = max(self.place, FIRST + 1) if self._apart(trial.parts[0]) else self.place
         self.place = climb(gain, start, len(STRENGTHS), least)
         parts = range(len(terms))
-        self.held_out = np.concatenate([judge(self.place, at) for at in parts])
-        self.loss = trial.loss(self.held_out)
+        self.tell(trial, [judge(self.place, at) for at in parts])
         fits = [found[self.place, at] for at in parts]
         if len(terms) == 1 and last[0] is not None:  # with several, none has the terms of all rows
             fits[0] = fits[0]._replace(curvature=last[0].curvature)
@@ -206,7 +212,7 @@ class Smooth(Member):
         self.passes += fit.passes
         return fit
 
-    def _check_memory(self, parts: Sequence[Part]) -> None:
+    def _check_memory(self, parts: Sequence[Part], n_held: int = 0) -> None:
         """Refuse fits beyond the memory limit, with very many classes or values."""
         domain, sizes = parts[0].rows.domain, dict.fromkeys(parts[0].rows.domain.names, 0)
         for part in parts:
@@ -216,7 +222,9 @@ class Smooth(Member):
             for family, number in zip(terms.families, cells, strict=True):
                 name = domain.names[family[-1] % domain.n_features]
                 sizes[name] += 8 * copies * number * terms.n_columns
-        parts[0].context.check_tables(sizes, domain.n_classes)
+        # The predictions of held-out rows: each member's, and those being pooled.
+        held = 8 * n_held * domain.n_classes * (self.depth + POOLED)
+        parts[0].context.check_tables(sizes, domain.n_classes, held)
 
     def layers(self, part: Part, place: int | None = None) -> list[float]:
         """Return the strength of each layer, with the chosen or another one for the last."""
@@ -259,8 +267,7 @@ class Generative(Member):
             structure, tables = self._tables(part, intervals=False)
             held = group_codes(rows.gather().codes, part.groups)
             said.append(log_posterior(tables.log_joint(structure, held, counts.domain.arities)))
-        self.held_out = np.concatenate(said)
-        self.loss = trial.loss(self.held_out)
+        self.tell(trial, said)
 
     def scores(self, part: Part) -> MemberScores:
         """Return the tables' logarithms."""

@@ -15,11 +15,11 @@ from tanager.loglinear.joining import weigh_joints
 from tanager.loglinear.offsets import fit_offsets
 from tanager.loglinear.optimiser import minimise
 from tanager.numerics import Floats
-from tanager.parameters.layered.members import FLOOR, Member, Smooth, Trial, under_parents
+from tanager.parameters.layered.members import Member, Smooth, Trial, under_parents
 from tanager.parameters.layered.part import Part
-from tanager.parameters.layered.spread import SampledRows, fit_variances
+from tanager.parameters.layered.spread import SampledRows, best_of, fit_variances
 from tanager.parameters.proper_network import ClassShares, family_shares, fit_inputs
-from tanager.parameters.spread import LEAST, spread_of_families
+from tanager.parameters.spread import LEAST, row_blocks, spread_of_families
 from tanager.parameters.tables import FamilyTable, GroupedTable, HeldOutRows, Tables, log_posterior
 from tanager.progress import Progress
 from tanager.structure import Structure
@@ -55,8 +55,9 @@ class HeldOut(NamedTuple):
     def pooled(self, shares: Floats) -> Floats:
         """Return the pool's log-posteriors, (n_rows, n_classes)."""
         pooled = (1.0 - shares.sum()) * self.log_shares
-        for share, one in zip(shares, self.log_posteriors, strict=True):
-            pooled += share * one
+        for rows in row_blocks(pooled):
+            for share, one in zip(shares, self.log_posteriors, strict=True):
+                pooled[rows] += share * one[rows]
         return log_posterior(pooled)
 
     def mean_loss(self, shares: Floats) -> float:
@@ -104,17 +105,19 @@ def judge_pool(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, 
 
 
 def _held_out(members: Sequence[Member], trial: Trial) -> HeldOut:
-    logs = [np.maximum(member.held_out, FLOOR) for member in members]
+    logs = [member.held_out for member in members]
     return HeldOut(logs, trial.labels, trial.weights, trial.log_shares)
 
 
 def held_out_rows(
     members: Sequence[Member], shares: Floats, trial: Trial | None
 ) -> HeldOutRows | None:
-    """Return the pool's out-of-fold predictions for rows."""
+    """Return the pool's out-of-fold predictions for rows, instead of those of its members."""
     if trial is None:
         return None
     pooled = _held_out(members, trial).pooled(shares)
+    for member in members:
+        del member.held_out
     return HeldOutRows(pooled, trial.labels, trial.weights)
 
 
@@ -135,13 +138,13 @@ def pool_members(
     log_prior, n_features = np.zeros(n_classes), len(structure.selected)
     values = [np.zeros((len(part.groups[one]), n_classes)) for one in structure.selected]
     scores = [np.zeros((1, n_classes))] * n_features  # given the parents used by members
-    sampled, said = None if smooth is None else SampledRows.of(part), []
+    sampled, said, best = None if smooth is None else SampledRows.of(part), None, best_of(members)
     progress.start("pool", total=float(len(members)), unit="members")
     # One member at a time: the tables of all of them would take too much memory.
     for share, member in zip(shares, members, strict=True):
         found = member.scores(part)
-        if sampled is not None:
-            said.append(sampled.log_odds(found))
+        if sampled is not None and member is best:
+            said = sampled.log_odds(found)
         log_prior += share * found.class_node
         for at in range(n_features):
             values[at] += share * found.values[at]

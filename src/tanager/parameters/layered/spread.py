@@ -38,10 +38,19 @@ from tanager.codes.groups import group_codes
 from tanager.codes.hashing import Sample, hash_bound
 from tanager.loglinear import Terms
 from tanager.loglinear.optimiser import solve_linear
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats
 from tanager.parameters.layered.members import Generative, Member, MemberScores, Smooth, add_layer
 from tanager.parameters.layered.part import Part
-from tanager.parameters.spread import LEAST, of_log_odds, of_scores, scale_entries, sum_others
+from tanager.parameters.spread import (
+    LEAST,
+    Places,
+    of_log_odds,
+    of_scores,
+    row_blocks,
+    scale_entries,
+    sum_entries,
+    sum_others,
+)
 from tanager.parameters.tables import log_posterior
 
 KEY = 6_203  # key of the random streams
@@ -84,9 +93,9 @@ class SampledRows(NamedTuple):
     def log_odds(self, found: MemberScores) -> Floats:
         """Return a member's log-odds of each class against all others, (n_rows, n_classes)."""
         arrays = [found.class_node[None], *found.values, *found.groups]
-        return _log_odds(log_posterior(_flat(arrays)[self.places(arrays)].sum(axis=0)))
+        return _log_odds(log_posterior(sum_entries(_flat(arrays), self.places(arrays))))
 
-    def places(self, arrays: Sequence[Floats]) -> Ints:
+    def places(self, arrays: Sequence[Floats]) -> Places:
         """Return each row's entries in arrays laid end to end, (n_arrays, n_rows).
 
         The arrays are those of the class node, the values, and the groups of features.
@@ -94,12 +103,12 @@ class SampledRows(NamedTuple):
         They are (1, n_classes), (arity, n_classes) and (*parent_groups, n_groups, n_classes).
         """
         codes, structure, groups = self.codes, self.part.structure, self.part.groups
-        out = [np.zeros(codes.shape[1], np.int64)]
+        out = [np.zeros(codes.shape[1], np.int32)]
         families: list[tuple[tuple[int, ...], int]] = [((), one) for one in structure.selected]
         families += list(zip(structure.parent_indices, structure.selected, strict=True))
         n_values = len(structure.selected)
         for at, ((parents, feature), array) in enumerate(zip(families, arrays[1:], strict=True)):
-            place = np.zeros(codes.shape[1], np.int64)
+            place = np.zeros(codes.shape[1], np.int32)
             members = (*parents[: array.ndim - 2], feature)
             for one, size in zip(members, array.shape[:-1], strict=True):
                 place *= size
@@ -107,38 +116,48 @@ class SampledRows(NamedTuple):
                     place += codes[one] if at < n_values else groups[one][codes[one]]
             out.append(place)
         starts = np.cumsum([0, *(array.size // array.shape[-1] for array in arrays[:-1])])
-        return np.stack(out) + starts[:, None]
+        return np.stack(out) + starts[:, None].astype(np.int32)
+
+
+def best_of(members: Sequence[Member]) -> Member | None:
+    """Return the member that predicts held-out rows best."""
+    return members[int(np.argmin([one.loss for one in members]))] if members else None
 
 
 def fit_variances(
     rows: SampledRows,
     members: Sequence[Member],
     shares: Floats,
-    said: Sequence[Floats],
+    said: Floats | None,
     smooth: Smooth,
     log_joint: Floats,
 ) -> list[Floats]:
     """Return the variances of a pool's scores, in the arrays described in `SampledRows.places`.
 
-    `said` has each member's log-odds, `log_joint` is the pool's, both (n_rows, n_classes);
-    `smooth` is the deepest member, whose curvature is used.
+    `said` is the log-odds of the best member and `log_joint` the pool's scores, which are
+    overwritten, both (n_rows, n_classes); `smooth` is the deepest member, whose curvature is used.
     """
-    chances = np.exp(log_posterior(log_joint.copy()))
-    odds = _log_odds(log_posterior(log_joint.copy()))
+    logs = log_posterior(log_joint)
+    distance = None if said is None else (_log_odds(logs) - said) ** 2
+    chances = np.exp(logs, out=logs)
     generative = next((one for one in members if isinstance(one, Generative)), None)
     known = None if generative is None else generative.variances
     smooth_shares = sum(s for s, m in zip(shares, members, strict=True) if isinstance(m, Smooth))
     part = 1.0 if known is None else float(smooth_shares / shares.sum())
     entries, drawn = _drawn(rows, smooth, chances)
-    entries, by_scores = [part**2 * one for one in entries], np.zeros_like(odds)
-    by_chance = np.zeros_like(odds)  # squared distance between members
+    for one in entries:
+        one *= part**2
+    by_scores: Floats | float = 0.0
+    by_chance = 0.0  # mean squared distance between members
     if known is not None:
         structure, spread = known
         codes = group_codes(rows.codes, rows.part.groups)
         arities = np.array([int(one.max()) + 1 for one in rows.part.groups])
-        own = spread.log_joint(structure, codes, arities)
-        by_chance = np.maximum(drawn - of_log_odds(own, chances), 0.0)
-        by_scores = (1.0 - part**2) * own
+        by_scores = spread.log_joint(structure, codes, arities)
+        gap = drawn - of_log_odds(by_scores, chances)
+        by_chance = float(np.maximum(gap, 0.0, out=gap).mean())
+        del gap
+        by_scores *= 1.0 - part**2
         entries[0] = entries[0] + (1.0 - part**2) * spread.log_prior
         n = len(structure.selected)
         for at, table in enumerate(spread.families):
@@ -149,14 +168,15 @@ def fit_variances(
                 if layer.ndim > 2
                 else entries[1 + n + at] + layer
             )
-    wanted = part**2 * drawn
-    if members:
-        best = int(np.argmin([one.loss for one in members]))
-        away = part if members[best] is generative else 1.0 - part
-        distance = (odds - said[best]) ** 2
-        expected = away**2 * float(by_chance.mean()) / max(float(distance.mean()), LEAST)
-        wanted += max(0.0, 1.0 - expected) * distance
-    wanted = of_scores(wanted, chances) + by_scores
+    drawn *= part**2
+    if distance is not None:
+        away = part if best_of(members) is generative else 1.0 - part
+        expected = away**2 * by_chance / max(float(distance.mean()), LEAST)
+        distance *= max(0.0, 1.0 - expected)
+        drawn += distance
+    wanted = of_scores(drawn, chances)
+    wanted += by_scores
+    del drawn, distance, chances, by_scores
     entries = [np.maximum(one, LEAST) for one in entries]
     scaled = scale_entries(_flat(entries), rows.places(entries), wanted)
     ends = np.cumsum([one.size // one.shape[-1] for one in entries])[:-1]
@@ -165,7 +185,11 @@ def fit_variances(
 
 
 def _log_odds(log_posteriors: Floats) -> Floats:
-    return log_posteriors - np.log(np.maximum(sum_others(np.exp(log_posteriors)), 1e-150))
+    out = np.empty_like(log_posteriors)
+    for rows in row_blocks(out):
+        own = log_posteriors[rows]
+        out[rows] = own - np.log(np.maximum(sum_others(np.exp(own)), 1e-150))
+    return out
 
 
 def _flat(arrays: Sequence[Floats]) -> Floats:
@@ -187,15 +211,19 @@ def _drawn(rows: SampledRows, smooth: Smooth, chances: Floats) -> tuple[list[Flo
         precision *= 1.0 - 1.0 / n_classes
     n_draws = max(FEWEST, DRAWS // len(classes))
     cells = _RowCells(terms, rows.codes)
-    found, drawn = [], []
-    for c in classes:
+    copies = n_classes // len(classes)
+    entries: list[Floats] = []
+    drawn = np.empty_like(chances)
+    for at, c in enumerate(classes):
         curvature = rows.weights * chances[:, c] * (1.0 - chances[:, c])
         scores = terms.scores(cells.draw(curvature, precision, n_draws, rng))
-        drawn.append((cells.of(terms.joint.expand(scores)) ** 2).mean(axis=1))
-        found.append(_entries(part, depth, scores, precision))
-    copies = n_classes // len(classes)
-    entries = [np.stack(one * copies, axis=-1) / copies for one in zip(*found, strict=True)]
-    return entries, np.stack(drawn * copies, axis=-1)
+        own = slice(at, at + copies)
+        drawn[:, own] = (cells.of(terms.joint.expand(scores)) ** 2).mean(axis=1, keepdims=True)
+        found = _entries(part, depth, scores, precision)
+        entries = entries or [np.empty((*one.shape, n_classes)) for one in found]
+        for whole, one in zip(entries, found, strict=True):
+            whole[..., own] = one[..., None] / copies
+    return entries, drawn
 
 
 class _RowCells:
