@@ -6,7 +6,6 @@ import errno
 import os
 import re
 import secrets
-import shutil
 import stat
 import time
 from collections.abc import Iterator
@@ -51,21 +50,6 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
             part.unlink(missing_ok=True)
 
 
-@contextmanager
-def replacing_folder(output: Path) -> Iterator[Path]:
-    """Yield a folder next to `output`, which is empty or absent, that becomes it in the end."""
-    part = _temporary(output)
-    part.mkdir()
-    try:
-        yield part
-        if output.is_dir():
-            output.rmdir()  # empty, or this fails
-        part.rename(output)
-    except BaseException:
-        shutil.rmtree(part, ignore_errors=True)
-        raise
-
-
 def _temporary(final: Path) -> Path:
     """Return a temporary path next to the final one; remove those of processes killed long ago."""
     # Leave room for the rest of the name: most file systems allow 255 bytes.
@@ -74,10 +58,7 @@ def _temporary(final: Path) -> Path:
     with suppress(OSError):
         for path in final.parent.iterdir():
             if ours.fullmatch(path.name) and path.lstat().st_mtime < time.time() - ABANDONED:
-                if path.is_dir():
-                    shutil.rmtree(path)
-                else:
-                    path.unlink()
+                path.unlink()
     return final.with_name(f".{start}.{secrets.token_hex(4)}.part")
 
 

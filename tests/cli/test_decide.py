@@ -49,14 +49,14 @@ def test_decide_writes_what_python_decides(folder, rows, costs, tmp_path):
     assert len(set(wanted.actions)) > 1
 
 
-def test_decide_streams_csv_and_folders(folder, costs, tmp_path, capsys):
+def test_decide_streams_csv_and_parquet(folder, costs, tmp_path, capsys):
     given = [folder / "m.tanager", folder / "t.csv", "--costs", costs, "--ignore-extra"]
     assert call("decide", *given) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == '"decision","margin","cost_check","cost_pass","cost_ask a person"'
     assert len(lines) == 601
-    assert call("decide", *given, "-o", tmp_path / "parts") == 0
-    assert len(list((tmp_path / "parts").glob("*.parquet"))) == 1
+    assert call("decide", *given, "-o", tmp_path / "d.parquet") == 0
+    assert pq.read_table(tmp_path / "d.parquet").num_rows == 600
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,6 @@ def test_a_column_without_a_known_value_is_told_of_once_for_all_rows(parts, said
     model, rows = parts / "m.tanager", parts / folder
     commands = [
         ("predict", model, rows, "-o", parts / "p.csv"),
-        ("predict", model, rows, "-o", parts / "out"),  # a file for each file
         ("score", model, rows),
     ]
     for command in commands:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tanager.atomic import ABANDONED, replacing, replacing_folder, write_text
+from tanager.atomic import ABANDONED, replacing, write_text
 from tanager.errors import ConfigurationError
 
 
@@ -219,18 +219,3 @@ for _ in range(200):
 def test_a_file_may_have_as_long_a_name_as_the_disk_allows(tmp_path, name):
     write_text(tmp_path / name, "whole")
     assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
-def test_a_folder_that_a_killed_writer_left_is_removed_a_day_later(tmp_path):
-    left, other = tmp_path / ".out.0123abcd.part", tmp_path / ".others.0123abcd.part"
-    for folder in (left, other):
-        (folder / "deep").mkdir(parents=True)
-        (folder / "deep" / "0.parquet").write_bytes(b"half")
-        age(folder)
-    with replacing_folder(tmp_path / "out") as part:
-        assert not left.exists()
-        (part / "0.parquet").write_bytes(b"whole")
-    assert sorted(path.name for path in tmp_path.iterdir()) == [other.name, "out"]
-    with pytest.raises(KeyboardInterrupt), replacing_folder(tmp_path / "more"):
-        raise KeyboardInterrupt
-    assert not list(tmp_path.glob(".more*"))

@@ -187,10 +187,6 @@ class BayesNetClassifier(NetworkPredictor):
             rows; weights that sum to one are one row in total. Learners that use folds
             (``"layered"``, ``"ktree"``, ...) assign them by position, so repeating rows
             instead gives different folds.
-
-        Returns
-        -------
-        self
         """
         return self._fit(X, y, sample_weight)
 
@@ -210,16 +206,7 @@ class BayesNetClassifier(NetworkPredictor):
         ``"m-estimate"``, ``"friedman"``, ``"laplace"``, ``"ml"``, ``"acll"``. `drift` and
         `familiarity` need a model fitted with a single `fit`.
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`.
-        classes : array-like, default=None
-            All classes that will ever occur; only used in the first call.
-
-        Returns
-        -------
-        self
+        `classes` are all classes that will ever occur; only used in the first call.
         """
         if not hasattr(self, "network_"):
             return self._fit(X, y, sample_weight, classes)
@@ -239,10 +226,9 @@ class BayesNetClassifier(NetworkPredictor):
                 sum_out = codebook.missing == "marginalize"
                 kept = self._kept_counts.add(rows, structure, context, sum_out=sum_out)
                 tables = kept.tables(context)
-        classes, sums = codebook.classes, kept.sums
-        shares = class_shares(self.class_prior, classes, sums)
-        given = shares, self.class_weight, classes, sums
-        tables = set_class_prior(tables, *given, counted=True)
+        given = codebook.classes, kept.sums
+        shares = class_shares(self.class_prior, *given)
+        tables = set_class_prior(tables, shares, self.class_weight, *given, counted=True)
         # The drift reference only covers the first rows: better none than half of one.
         network = replace(self.network_, tables=tables, reference=None)
         self.network_, self._kept_counts = network, kept

@@ -67,17 +67,9 @@ class FitCheckpoint:
             raise ModelFileError(
                 f"{self.folder / 'structure.json'} is damaged: wrong checksum. {_DELETE}"
             )
-        try:
-            structure = Structure(
-                tuple(found["names"]),
-                tuple(found["selected"]),
-                tuple(map(tuple, found["parents"])),
-            )
-            return structure, dict(found["record"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(
-                f"{self.folder / 'structure.json'} is malformed ({error}). {_DELETE}"
-            ) from error
+        parents = tuple(map(tuple, found["parents"]))
+        structure = Structure(tuple(found["names"]), tuple(found["selected"]), parents)
+        return structure, dict(found["record"])
 
     def keep_structure(self, structure: Structure, record: Mapping[str, Any]) -> None:
         """Store the structure, which ends its stage."""

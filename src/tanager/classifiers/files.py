@@ -26,14 +26,10 @@ RUN_FACTS = ("seconds", "cpu_seconds", "peak_memory_mb", "passes")
 
 
 def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
-    """Write a fitted classifier to one file.
+    """Write a fitted classifier to one file; the usual extension is ``.tanager``.
 
-    Parameters
-    ----------
-    estimator : BayesNetClassifier
-    path : str or path-like
-        Any name; the usual extension is ``.tanager``. An existing file is replaced
-        only once the new one is complete, and stays unchanged if anything fails.
+    An existing file is replaced only once the new one is complete, and stays unchanged if
+    anything fails.
 
     Notes
     -----
@@ -80,15 +76,8 @@ def plain_parameters(estimator: BayesNetClassifier) -> dict[str, Any]:
 def load(path: str | os.PathLike[str]) -> BayesNetClassifier:
     """Read a classifier that `save`, `Network.save` or the command line wrote.
 
-    Parameters
-    ----------
-    path : str or path-like
-
-    Returns
-    -------
-    BayesNetClassifier
-        Its predictions are bit for bit those of the saved one. The file of a bare
-        `Network` gives a classifier with that network's structure, as `Fixed`.
+    Its predictions are bit for bit those of the saved one. The file of a bare `Network` gives
+    a classifier with that network's structure, as `Fixed`.
 
     Notes
     -----
@@ -112,7 +101,7 @@ def read_network(
     hidden: Sequence[str] = (),
     format: str | None = None,  # noqa: A002
 ) -> BayesNetClassifier:
-    """Read a discrete Bayesian network written by another program.
+    """Read a discrete Bayesian network written by another program, as a fitted classifier.
 
     Parameters
     ----------
@@ -125,11 +114,6 @@ def read_network(
         are features; those that a table lacks are summed out at prediction time.
     format : {"bif", "xmlbif", "xdsl", "net"}, default=None
         By default given by the file's extension.
-
-    Returns
-    -------
-    BayesNetClassifier
-        Fitted, with the network's joint distribution.
 
     Notes
     -----

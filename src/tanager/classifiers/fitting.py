@@ -59,21 +59,16 @@ def model_options(clf: Any) -> dict[str, Any]:
 
 def open_context(clf: Any, progress: Progress) -> FitContext:
     """Return the context that every learner gets with its data, from an estimator's parameters."""
-    random_state = clf.random_state
-    if random_state is None or (isinstance(random_state, int | np.integer) and random_state >= 0):
-        seed = np.random.SeedSequence(0 if random_state is None else int(random_state))
-    else:
-        from sklearn.utils.validation import check_random_state
-
-        try:
-            generator = check_random_state(random_state)
-        except ValueError as error:
-            raise ConfigurationError(
-                f"random_state={random_state!r}. Allowed: a whole number from 0 on, a "
-                "numpy.random.RandomState, or None for a fixed seed.",
-                parameter="random_state",
-            ) from error
-        seed = np.random.SeedSequence(generator.randint(2**31))
+    state = clf.random_state
+    if isinstance(state, np.random.RandomState):
+        state = state.randint(2**31)
+    if not isinstance(state, int | np.integer | None) or (state or 0) < 0:
+        raise ConfigurationError(
+            f"random_state={state!r}. Allowed: a whole number from 0 on, a "
+            "numpy.random.RandomState, or None for a fixed seed.",
+            parameter="random_state",
+        )
+    seed = np.random.SeedSequence(int(state or 0))
     engine, limit = resolve_engine(clf.engine, clf.n_jobs), read_memory_limit(clf.memory_limit)
     return FitContext(engine, seed, progress, memory_limit=limit)
 

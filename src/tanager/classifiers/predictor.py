@@ -86,17 +86,9 @@ class NetworkPredictor(Classifier, Decides):
         exactly. It covers the uncertainty from having few training rows, but neither
         dependencies missing from the structure nor rows unlike the training rows.
 
-        Parameters
-        ----------
-        X : table
-        level : float, default=0.9
-
-        Notes
-        -----
         For parameters ``"layered"``, ``"hdp"``, ``"m-estimate"``, ``"laplace"``, ``"friedman"``,
         ``"ml"`` and ``"discriminative"``. With unknown inputs, the interval may be too wide,
         but never too narrow.
-        `docs/measurements/intervals.md` has its coverage on known networks.
 
         Examples
         --------
@@ -107,9 +99,8 @@ class NetworkPredictor(Classifier, Decides):
         >>> [clf.predict_interval([["a"]])[0, 0].round(2).tolist() for clf in (few, many)]
         [[0.38, 0.78], [0.65, 0.69]]
         """
-        check_fitted(self)
         score = partial(interval_of_codes, level=check_share("level", level))
-        return predict_log_joint(self.network_, X, self.engine, self.n_jobs, score)
+        return predict_log_joint(self._asked(), X, self.engine, self.n_jobs, score)
 
     def predict_set(
         self, X: Any, *, coverage: float = 0.9, per_class: bool = False
@@ -119,13 +110,8 @@ class NetworkPredictor(Classifier, Decides):
         The `coverage` holds whether or not the model is correct, as long as the rows come from
         the same distribution as the training rows.
 
-        Parameters
-        ----------
-        X : table
-        coverage : float, default=0.9
-        per_class : bool, default=False
-            Whether the coverage also holds within each class. Overall coverage may miss a rare
-            class.
+        With `per_class`, the coverage also holds within each class; overall coverage may miss a
+        rare class.
 
         Notes
         -----
@@ -146,16 +132,9 @@ class NetworkPredictor(Classifier, Decides):
         return PredictionSets(self._asked(), self.predict_proba(X), coverage, per_class=per_class)
 
     def calibrate(self, X: Any, y: Any, sample_weight: ArrayLike | str | None = None) -> Self:
-        """Calibrate `predict_set` on rows the model wasn't trained on.
+        """Calibrate `predict_set` on rows the model wasn't trained on, given as in `fit`.
 
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`. A few hundred rows are enough.
-
-        Returns
-        -------
-        self
+        A few hundred rows are enough.
         """
         found = [
             (self.network_.log_joint_of_codes(chunk.codes), chunk.labels, weights)
@@ -179,8 +158,7 @@ class NetworkPredictor(Classifier, Decides):
     @lazy_for_dask
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """Return log P(class, row), shape (n_rows, n_classes)."""
-        check_fitted(self)
-        return predict_log_joint(self.network_, X, self.engine, self.n_jobs)
+        return predict_log_joint(self._asked(), X, self.engine, self.n_jobs)
 
     @lazy_for_dask
     def score_samples(self, X: Any) -> Floats:
@@ -197,8 +175,7 @@ class NetworkPredictor(Classifier, Decides):
         >>> clf.score_samples([["a", "u"], ["a", "v"]]).round(2)
         array([-0.82, -2.83])
         """
-        check_fitted(self)
-        require_probabilities(self.network_)
+        require_probabilities(self._asked())
         return np.asarray(log_sum_exp(self.predict_joint_log_proba(X), axis=1))
 
     @lazy_for_dask
@@ -207,13 +184,11 @@ class NetworkPredictor(Classifier, Decides):
 
         See `Network.familiarity`; `Network.surprise` shows which features make a row unusual.
         """
-        check_fitted(self)
-        return self.network_.familiarity(as_table(X))
+        return self._asked().familiarity(as_table(X))
 
     def surprise(self, X: Any) -> Floats:
         """Return log P(x_i | the rest of the row), (n_rows, n_features); see `Network.surprise`."""
-        check_fitted(self)
-        return self.network_.surprise(as_table(X))
+        return self._asked().surprise(as_table(X))
 
     def drift(self, X: Any, y: Any = None, *, alpha: float = 0.05, least: float = 0.02) -> Drift:
         """Compare rows with the training rows: which columns, pairs and class shares changed.
@@ -228,15 +203,13 @@ class NetworkPredictor(Classifier, Decides):
         >>> clf.drift([[a, b.upper()] for a, b in X]).columns
         ('x1',)
         """
-        check_fitted(self)
         engine = resolve_engine(self.engine, self.n_jobs)
-        return measure_drift(self.network_, as_table(X), y, engine, alpha=alpha, least=least)
+        return measure_drift(self._asked(), as_table(X), y, engine, alpha=alpha, least=least)
 
     @lazy_for_dask
     def predict_cumulative(self, X: Any) -> Floats:
         """Return P(class at most c | row), shape (n_rows, n_classes), for ordered classes."""
-        check_fitted(self)
-        if not self.network_.codebook.target.ordered:
+        if not self._asked().codebook.target.ordered:
             raise ConfigurationError(
                 "predict_cumulative needs ordered classes. Fit with "
                 "classes_ordered=['low', 'mid', 'high']."
@@ -259,12 +232,7 @@ class NetworkPredictor(Classifier, Decides):
         return joint[:, 1] - joint[:, 0] if joint.shape[1] == 2 else log_posterior(joint)
 
     def score(self, X: Any, y: Any = None, sample_weight: ArrayLike | str | None = None) -> float:
-        """Return the accuracy.
-
-        Parameters
-        ----------
-        X, y, sample_weight
-            As in `fit`: `y` may be the name of a column of X, and X the path of a file.
+        """Return the accuracy on rows that are given as in `fit`.
 
         Examples
         --------
@@ -321,10 +289,6 @@ class NetworkPredictor(Classifier, Decides):
             A row's contributions and the prior's log-odds sum exactly to the row's log-odds.
             Unknown features and those that the structure left out contribute zero.
 
-        See Also
-        --------
-        explain_row : one row, with its values, the prior and all probabilities.
-
         Examples
         --------
         >>> from tanager import BayesNetClassifier
@@ -333,8 +297,7 @@ class NetworkPredictor(Classifier, Decides):
         >>> clf.explain([["b", "u"]]).round(2)
         array([[2.4, 0. ]])
         """
-        check_fitted(self)
-        return explain_rows(self.network_, as_table(X), target=target, against=against)
+        return explain_rows(self._asked(), as_table(X), target=target, against=against)
 
     def explain_row(self, row: Any, *, target: Any = None, against: Any = None) -> Explanation:
         """Decompose the log-odds of one row, a mapping or a table of one row, by feature.
@@ -342,24 +305,16 @@ class NetworkPredictor(Classifier, Decides):
         By default, its most probable class is compared with the runner-up; see
         `tanager.network.explain_row`.
         """
-        check_fitted(self)
         table = [row] if isinstance(row, Mapping) else as_table(row)
-        return explain_row(self.network_, table, target=target, against=against)
+        return explain_row(self._asked(), table, target=target, against=against)
 
     def report(
         self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
     ) -> None:
         """Write a report on the model as one HTML file that also answers what-if queries.
 
-        Parameters
-        ----------
-        path : path
-            The page.
-        X, y : table and classes, optional
-            Rows to evaluate on; `y` may be the name of a column of X. Training rows are
-            recognised, and predicted by cross-validation.
-        **options
-            See `tanager.report.model_page.render_report`.
+        X and y are rows to evaluate on; training rows are recognised, and predicted by
+        cross-validation. For the options, see `tanager.report.model_page.render_report`.
         """
         check_fitted(self)
         # Reports belong to a layer above.
@@ -368,8 +323,7 @@ class NetworkPredictor(Classifier, Decides):
     @property
     def structure_(self) -> Structure:
         """The learned structure."""
-        check_fitted(self)
-        return self.network_.structure
+        return self._asked().structure
 
     @property
     def feature_importances_(self) -> Floats:
@@ -380,8 +334,7 @@ class NetworkPredictor(Classifier, Decides):
         in log-loss without a feature, see
         `tanager.evaluation.importance.loss_without_features`.
         """
-        check_fitted(self)
-        information = NetworkInformation(self.network_).of_features()
+        information = NetworkInformation(self._asked()).of_features()
         total = information.sum()
         return information / total if total > 0 else information
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,7 +47,7 @@ class WritingOptions:
     """How to write the predictions for a table's rows.
 
     Options:
-        output (-o): A .parquet, .arrow or .csv file, a folder or a URL. [default: CSV to standard
+        output (-o): A .parquet, .arrow or .csv file, or a URL of one. [default: CSV to standard
             output, or -]
         keep: An input column to keep; may be repeated. 'all': every column.
         ignore_extra: Ignore columns the model doesn't know.
@@ -76,7 +76,6 @@ def predict(
 
     Writes the column prediction and one column p_CLASS per class. The table
     is streamed: it may be larger than memory. Columns are matched by name.
-    An output without an extension is a folder: one Parquet file per input file.
 
     Options:
         probabilities: Write a column p_CLASS per class, or only the label.
@@ -118,16 +117,13 @@ def _write_answers(
     costs: str | None = None,
 ) -> None:
     """Write the model's prediction for each row, or its decision under costs."""
-    from tanager.cli.output import check_ending, check_folder, ending, write_rows
+    from tanager.cli.output import check_ending, open_output
 
     output, as_json = writing.output, writing.as_json
     place = _place(output)
-    if place is not None and not ending(place):
-        check_folder(place)
-    else:
-        check_ending(place)
-        inputs: list[str | Path] = [model, *data]
-        check_output(place, inputs, force=writing.force)
+    check_ending(place)
+    inputs: list[str | Path] = [model, *data]
+    check_output(place, inputs, force=writing.force)
     if place is None and as_json:
         raise ConfigurationError("--json describes the output file: pass --output.")
     start = time.perf_counter()
@@ -148,16 +144,12 @@ def _write_answers(
             "in the input, or do not keep them."
         )
     rows = 0
-    with watching() as progress:
+    with watching() as progress, open_output(place) as write:
         progress.start("predict", matched.source.n_rows)
-
-        def predictions(part: Source) -> Iterator[pa.RecordBatch]:
-            table = replace(matched, source=part)
-            return _answers(network, table, names, priced, writing.jobs, unseen, sure)
-
-        for n_rows in write_rows(matched.source, place, predictions):
-            progress.advance(n_rows)
-            rows += n_rows
+        for batch in _answers(network, matched, names, priced, writing.jobs, unseen, sure):
+            write(batch)
+            progress.advance(batch.num_rows)
+            rows += batch.num_rows
         progress.finish()
     unseen.warn(matched)
     if rows == 0:
