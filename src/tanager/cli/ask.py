@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import asdict
-from itertools import product
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,13 +24,10 @@ from tanager.cli.options import (
 from tanager.cli.output import check_ending, check_output, open_output
 from tanager.codes import Column, NumericColumn
 from tanager.errors import ConfigurationError, DataError, listed, nearest
-from tanager.network import Answer, Change, Interval, Network, OneOf
+from tanager.network import Change, Interval, Network, OneOf
 from tanager.network.evidence import class_name
 from tanager.network.explanation import SPOKEN_FOR, Explanation, explain_row
 from tanager.sources import Source
-
-SHOWN = 40  # combinations to print
-BAR_WIDTH = 24
 
 Targets = Annotated[
     list[str] | None,
@@ -95,10 +91,7 @@ def ask(
             method="exact" if exact else "greedy",
             adaptive=adaptive,
         )
-        if as_json:
-            print_json(questions.to_dict())
-        else:
-            console().print(str(questions), markup=False, highlight=False, soft_wrap=True)
+        _tell(questions, as_json=as_json)
         return
     if costs is not None or budget is not None or exact or adaptive:
         raise ConfigurationError("--costs, --budget, --exact and --adaptive need --next.")
@@ -106,10 +99,7 @@ def ask(
         if not targets or not all("=" in target for target in targets):
             raise ConfigurationError("--sensitivity takes a target NAME=VALUE, such as sick=yes.")
         found_for = network.sensitivity(read_given(network, targets or []), evidence)
-        if as_json:
-            print_json(found_for.to_dict())
-        else:
-            console().print(str(found_for), markup=False, highlight=False, soft_wrap=True)
+        _tell(found_for, as_json=as_json)
         return
     if best is not None:
         completions = network.most_probable(evidence, best, of=targets or None)
@@ -120,10 +110,16 @@ def ask(
             _print_completions(found)
         return
     answer = network.query(targets or class_name(network), evidence)
+    _tell(answer, as_json=as_json)
+    if not as_json and answer.log_evidence < -1e-9:
+        console().print(f"log P(given) = {answer.log_evidence:.3f}", markup=False)
+
+
+def _tell(found: Any, *, as_json: bool) -> None:
     if as_json:
-        print_json(answer.to_dict())
+        print_json(found.to_dict())
     else:
-        _print_answer(answer)
+        console().print(str(found), markup=False, highlight=False, soft_wrap=True)
 
 
 def sample(
@@ -208,21 +204,6 @@ def _number(column: Any, text: str, given: str) -> Any:
         raise ConfigurationError(f"--given {given}: {text!r} isn't {kind}.") from None
 
 
-def _print_answer(answer: Answer) -> None:
-    out = console()
-    pairs = list(zip(product(*answer.values), answer.probabilities.ravel().tolist(), strict=True))
-    top = max((p for _, p in pairs), default=1.0) or 1.0
-    n = len(answer.targets)
-    table = plain_table(*answer.targets, "P", "", left=(*range(n), n + 1))
-    for names, p in pairs[:SHOWN]:
-        table.add_row(*map(plain, names), f"{p:.4f}", "█" * round(BAR_WIDTH * p / top))
-    out.print(table)
-    if len(pairs) > SHOWN:
-        out.print(f"... {len(pairs) - SHOWN:,} more: --json has all", markup=False)
-    if answer.log_evidence < -1e-9:
-        out.print(f"log P(given) = {answer.log_evidence:.3f}", markup=False)
-
-
 def _print_completions(found: list[dict[str, Any]]) -> None:
     names = list(found[0]["values"]) if found else []
     table = plain_table("P", *names, left=range(1, len(names) + 1))
@@ -299,9 +280,7 @@ def _print_changes(found: list[Change], most: int, *, as_json: bool) -> None:
         return
     lines = []
     for change in found:
-        lines.append(f"{change.before} -> {change.after}")
-        lines += [f"  {name}: {old} -> {new}" for name, (old, new) in change.changes.items()]
-        lines.append(f"  P(changed row) / P(row) = {change.ratio:.3g}")
+        lines += [str(change), f"  P(changed row) / P(row) = {change.ratio:.3g}"]
     if not found:
         lines.append(f"No change of up to {most} features leads to it.")
     elif not found[0].exact:

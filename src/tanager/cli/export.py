@@ -112,13 +112,12 @@ def export(
             .mjs, .h, .bif, .xml or .dot.
         format_: Overrides the extension: bif, xmlbif, dot, sql, onnx, json, javascript, module, c.
     """
-    kind, options = _choose(output, format_), special.given()
+    (kind, known), options = _choose(output, format_), special.given()
     check_output(output, [model], force=force)
-    _check_options(kind, options)
+    _check_options(kind, known, options)
     network = Network.load(model)
     if special.costs is not None:
         options["costs"] = read_costs_file(network, special.costs)[0]
-    known = _format(kind)
     if kind == "module":
         options["kind"] = kind
     written: Any = (
@@ -135,40 +134,32 @@ def export(
             print(f"  {expected}: {', '.join(names)}")
 
 
-def _format(kind: str) -> _Format:
-    """Return a format by its name, built-in or added by an installed package."""
+def _choose(output: Path, kind: str | None) -> tuple[str, _Format]:
+    """Return a format by its name or its extension, built-in or added by an installed package."""
+    added = plugin_names("tanager.exports")
+    ending = output.suffix.lower()
+    if kind is None:
+        named = [name for name, known in _FORMATS.items() if ending in known.endings]
+        kind = next(iter(named), ending[1:])
+        if not named and kind not in added:
+            known = [*(e for one in _FORMATS.values() for e in one.endings)]
+            allowed = ", ".join([*known, *(f".{name}" for name in added)])
+            raise ConfigurationError(
+                f"--output {output}: the extension {output.suffix!r} isn't supported. Allowed: "
+                f"{allowed}. Or name the format with --format."
+            )
     if kind in _FORMATS:
-        return _FORMATS[kind]
+        return kind, _FORMATS[kind]
     write = load_plugin("tanager.exports", kind)
     if write is None:
-        names = [*_FORMATS, *plugin_names("tanager.exports")]
-        raise ConfigurationError(f"--format {kind} isn't valid. Allowed: {', '.join(names)}.")
-    return _Format("", (f".{kind}",), (), write)
+        names = ", ".join([*_FORMATS, *added])
+        raise ConfigurationError(f"--format {kind} isn't valid. Allowed: {names}.")
+    return kind, _Format("", (f".{kind}",), (), write)
 
 
-def _choose(output: Path, kind: str | None) -> str:
-    if kind is not None:
-        _format(kind)
-        return kind
-    ending = output.suffix.lower()
-    for name, known in _FORMATS.items():
-        if ending in known.endings:
-            return name
-    added = plugin_names("tanager.exports")
-    if ending[1:] in added:
-        return ending[1:]
-    endings = ", ".join(
-        [*(e for known in _FORMATS.values() for e in known.endings), *(f".{e}" for e in added)]
-    )
-    raise ConfigurationError(
-        f"--output {output}: the extension {output.suffix!r} isn't supported. Allowed: {endings}. "
-        "Or name the format with --format."
-    )
-
-
-def _check_options(kind: str, options: dict[str, Any]) -> None:
+def _check_options(kind: str, wanted: _Format, options: dict[str, Any]) -> None:
     for option in options:
-        if option not in _format(kind).options:
+        if option not in wanted.options:
             flag = "complete-rows" if option == "unknowns" else option.replace("_", "-")
             owners = [name for name, known in _FORMATS.items() if option in known.options]
             raise ConfigurationError(

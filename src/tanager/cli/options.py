@@ -80,15 +80,9 @@ class TableOptions:
         """Open the table, without the rows that have no value in a column of `drop_missing`."""
         from tanager.sources import open_table
 
-        return open_table(
-            list(data),
-            na_values=self.na_values or (),
-            encoding=self.encoding,
-            decimal=self.decimal,
-            header=self.header,
-            drop=self.drop or (),
-            drop_missing=drop_missing,
-        )
+        given = {field.name: getattr(self, field.name) for field in fields(TableOptions)}
+        given = {name: value for name, value in given.items() if value is not None}
+        return open_table(list(data), drop_missing=drop_missing, **given)
 
 
 @dataclass(frozen=True)

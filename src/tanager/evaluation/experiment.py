@@ -220,17 +220,10 @@ class Experiment:
     ) -> Experiment:
         """Read an experiment from a TOML file.
 
-        Parameters
-        ----------
-        path : path
-            The file.
-        data : path, optional
-            Folder of the datasets that are given only by name; by default, that of
-            the environment variable TANAGER_DATA.
-        allow_imports : bool
-            Whether a classifier may be given by import path. Importing a module
-            runs its code, so only allow it for files you trust; aliases such as
-            ``random-forest`` don't need it.
+        `data` is the folder of the datasets that are given only by name; by default, that of
+        the environment variable TANAGER_DATA. With `allow_imports`, classifiers may be given by
+        import path: importing a module runs its code, so only allow it for files you trust.
+        Aliases such as ``random-forest`` don't need it.
         """
         from tanager.evaluation.experiment_file import read_experiment_file
 

@@ -22,20 +22,10 @@ _FLOOR = float(np.log(np.finfo(np.float64).eps))
 def loss_without_features(model: Any, X: Any, y: ArrayLike) -> Floats:
     """Return the increase in log-loss when a feature is unknown, one number per feature.
 
-    Parameters
-    ----------
-    model : BayesNetClassifier or Network
-    X : table
-        Rows the model wasn't trained on; on training rows, every feature
-        seems to matter.
-    y : array-like
-        Their classes.
-
-    Returns
-    -------
-    ndarray of shape (n_features,)
-        In nats per row; zero for features that the structure left out. If negative,
-        the model would be better without the feature on these rows.
+    `model` is a classifier or a network, and X and y are rows it wasn't trained on; on training
+    rows, every feature seems to matter. The numbers are in nats per row, and zero for features
+    that the structure left out. If negative, the model would be better without the feature on
+    these rows.
 
     Notes
     -----

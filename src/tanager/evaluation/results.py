@@ -161,8 +161,8 @@ class Results:
         """Return the standard deviation of what `mean` averages; NaN for a single number."""
         mean = self.mean(metric)
         values = self._over_parts(metric, lambda v: np.std(v, ddof=1) if len(v) > 1 else np.nan)
-        rows = [self.datasets.index(name) for name in mean.datasets]
-        columns = [self.classifiers.index(name) for name in mean.classifiers]
+        rows = np.isin(self.datasets, mean.datasets)
+        columns = np.isin(self.classifiers, mean.classifiers)
         return mean._replace(values=values[np.ix_(rows, columns)])
 
     def is_pooled(self, metric: str) -> bool:
