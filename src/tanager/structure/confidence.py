@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError
+from tanager.estimator import is_whole
 from tanager.numerics import Floats
 from tanager.structure.structure import Structure
 
@@ -59,16 +62,14 @@ def edge_confidence(
     >>> found.edges(found.threshold)[0].strength
     1.0
     """
-    if not isinstance(rounds, int | np.integer) or isinstance(rounds, bool) or rounds < 1:
+    if not is_whole(rounds, 1):
         raise ConfigurationError(f"rounds={rounds!r}. Allowed: whole numbers from 1 on.")
     # Rows are encoded far above this layer, so the name is looked up only when needed.
     fitting = import_module("tanager.classifiers.fitting")
-    names: tuple[str, ...] = ()
-    arcs = np.zeros((0, 0))
-    for structure in fitting.resampled_structures(clf, X, y, sample_weight, int(rounds)):
-        if not names:
-            names = structure.names
-            arcs = np.zeros((len(names), len(names)))
+    found = list(fitting.resampled_structures(clf, X, y, sample_weight, int(rounds)))
+    names = found[0].names
+    arcs = np.zeros((len(names), len(names)))
+    for structure in found:
         for child, parents in zip(structure.selected, structure.parent_indices, strict=True):
             arcs[list(parents), child] += 1.0
     return EdgeConfidence(names, arcs / rounds, int(rounds))
@@ -109,14 +110,12 @@ class EdgeConfidence(EqualByArrays):
     def edges(self, threshold: float = 0.0) -> list[SureEdge]:
         """Return the edges that occur more often than a threshold, most confident first."""
         found = []
-        for i in range(len(self.names)):
-            for j in range(i + 1, len(self.names)):
-                there, back = float(self.arcs[i, j]), float(self.arcs[j, i])
-                if there + back > threshold:
-                    parent, child = (i, j) if there >= back else (j, i)
-                    share = max(there, back) / (there + back)
-                    names = self.names[parent], self.names[child]
-                    found.append(SureEdge(*names, there + back, share))
+        for i, j in combinations(range(len(self.names)), 2):
+            there, back = float(self.arcs[i, j]), float(self.arcs[j, i])
+            if there + back > threshold:
+                parent, child = (i, j) if there >= back else (j, i)
+                names = self.names[parent], self.names[child]
+                found.append(SureEdge(*names, there + back, max(there, back) / (there + back)))
         return sorted(found, key=lambda edge: (-edge.strength, -edge.direction))
 
     def structure(self, threshold: float | None = None) -> Structure:
@@ -127,14 +126,13 @@ class EdgeConfidence(EqualByArrays):
         """
         limit = self.threshold if threshold is None else threshold
         index = {name: at for at, name in enumerate(self.names)}
-        parents: list[tuple[int, ...]] = [()] * len(self.names)
+        found = Structure.from_parents(self.names, [()] * len(self.names))
         for edge in self.edges(limit):
-            child = index[edge.child]
-            tried = list(parents)
-            tried[child] = (*parents[child], index[edge.parent])
-            if not _has_cycle(self.names, tried):
-                parents = tried
-        return Structure.from_parents(self.names, parents)
+            parents, child = list(found.parent_indices), index[edge.child]
+            parents[child] = (*parents[child], index[edge.parent])
+            with suppress(ConfigurationError):  # a cycle
+                found = Structure.from_parents(self.names, parents)
+        return found
 
     def __repr__(self) -> str:
         edges, limit = self.edges(), self.threshold
@@ -147,14 +145,6 @@ class EdgeConfidence(EqualByArrays):
         if len(edges) > SHOWN_EDGES:
             lines.append(f"  ... {len(edges) - SHOWN_EDGES:,} more")
         return "\n".join(lines)
-
-
-def _has_cycle(names: tuple[str, ...], parents: list[tuple[int, ...]]) -> bool:
-    try:
-        Structure.from_parents(names, parents)
-    except ConfigurationError:
-        return True
-    return False
 
 
 def confidence_threshold(strengths: Floats) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, listed, nearest
+from tanager.estimator import is_whole
 from tanager.numerics import Ints
 from tanager.structure.structure import Structure
 
@@ -22,6 +23,7 @@ Arc = tuple[int, int]  # from parent to child
 
 NO_LIMIT = 1 << 30
 ANY = "*"
+JOINED = "parents that are joined among themselves"
 
 
 class Ban(NamedTuple):
@@ -64,14 +66,10 @@ class Limits:
         """Return the limits of some features, in the given order; arcs to others are dropped."""
         kept = np.asarray(features, np.int64)
         place = {int(feature): at for at, feature in enumerate(kept)}
-        required = tuple(tuple(place[p] for p in self.required[int(f)] if p in place) for f in kept)
-        return Limits(
-            tuple(self.names[int(f)] for f in kept),
-            self.allowed[np.ix_(kept, kept)],
-            required,
-            self.most[kept],
-            self.before[np.ix_(kept, kept)],
-        )
+        required = tuple(tuple(place[p] for p in self.required[f] if p in place) for f in place)
+        square = np.ix_(kept, kept)
+        names = tuple(self.names[f] for f in place)
+        return Limits(names, self.allowed[square], required, self.most[kept], self.before[square])
 
     def parents_of(self, feature: int, earlier: Ints, k: int) -> tuple[tuple[int, ...], Ints, int]:
         """Return required parents, other earlier features allowed, and how many may be added."""
@@ -121,7 +119,9 @@ class Limits:
             for at, later in enumerate(parents):
                 for earlier in parents[:at]:
                     if not self.allowed[later, earlier]:
-                        self._refuse_unjoined(child, earlier, later)
+                        texts = [_required_text(self.names, (p, child)) for p in (earlier, later)]
+                        bans = [ban.text for ban in self.bans if ban.rules_out((earlier, later))]
+                        refuse_contradiction([*texts, *bans[:1], JOINED])
                     required[later].add(earlier)
         kept = tuple(
             (*self.required[f], *sorted(more - set(self.required[f]), key=place.__getitem__))
@@ -131,13 +131,8 @@ class Limits:
             if len(above) > self.most[child]:
                 texts = [_required_text(self.names, (p, child)) for p in self.required[child]]
                 texts.append(f"max_parents of {self.names[child]!r}: {self.most[child]}")
-                refuse_contradiction([*texts, "parents that are joined among themselves"])
-        return Limits(self.names, self.allowed, kept, self.most, self.before, self.bans)
-
-    def _refuse_unjoined(self, child: int, earlier: int, later: int) -> NoReturn:
-        texts = [_required_text(self.names, (p, child)) for p in (earlier, later)]
-        bans = [ban.text for ban in self.bans if ban.rules_out((earlier, later))][:1]
-        refuse_contradiction([*texts, *bans, "parents that are joined among themselves"])
+                refuse_contradiction([*texts, JOINED])
+        return replace(self, required=kept)
 
     def check_structure(self, structure: Structure, left_out: Collection[int] = ()) -> None:
         """Refuse a structure that violates the constraints."""
@@ -157,13 +152,13 @@ class Limits:
                     f"The structure lacks the {_required_text(self.names, (parent, child))}: {why}"
                 )
         for child, parents in found.items():
-            wrong = [p for p in parents if not self.allowed[child, p]]
-            if wrong or len(parents) > self.most[child]:
-                arc = f" has the parent {self.names[wrong[0]]!r}" if wrong else " has more parents"
+            wrong = [f"the parent {self.names[p]!r}" for p in parents if not self.allowed[child, p]]
+            if len(parents) > self.most[child]:
+                wrong.append(f"more parents than {self.most[child]}")
+            if wrong:
                 raise ConfigurationError(
-                    f"The structure does not satisfy the constraints: {self.names[child]!r}{arc}"
-                    f"{'' if wrong else f' than {self.most[child]}'}. Change the constraints, or "
-                    "choose a learner that takes them."
+                    f"The structure does not satisfy the constraints: {self.names[child]!r} has "
+                    f"{wrong[0]}. Change the constraints, or choose a learner that takes them."
                 )
 
 
@@ -252,7 +247,10 @@ class Constraints:
         for key in ("required", "forbidden"):
             arcs = data.get(key, [])
             if isinstance(arcs, list):
-                data[key] = [_arc_of_text(arc) if isinstance(arc, str) else arc for arc in arcs]
+                data[key] = [
+                    [part.strip() for part in arc.split("->")] if isinstance(arc, str) else arc
+                    for arc in arcs
+                ]
         return cls(**data)
 
     def resolve(self, names: Sequence[str], target: str = "") -> Limits:
@@ -261,10 +259,6 @@ class Constraints:
         `target` is the name of the class, which arcs may name.
         """
         return _ConstraintReader(self, tuple(names), target).read()
-
-
-def _arc_of_text(text: str) -> list[str]:
-    return [part.strip() for part in text.split("->")]
 
 
 class _ConstraintReader:
@@ -279,18 +273,17 @@ class _ConstraintReader:
         n = len(self._names)
         arcs = [[self._index(name, "required") for name in arc] for arc in self._pairs("required")]
         required = list(dict.fromkeys((parent, child) for parent, child in arcs))
-        tiers = [
-            self._sequence("tiers", tier) for tier in self._sequence("tiers", self._given.tiers)
-        ]
-        order = [[name] for name in self._sequence("order", self._given.order)]
+        tiers = [self._list("tiers", tier) for tier in self._list("tiers")]
+        order = [[name] for name in self._list("order")]
         orders = [*self._orders("tiers", tiers), *self._orders("order", order)]
         bans = [*self._forbidden(), *orders, *self._ends()]
         most, texts = self._most()
         self._refuse_smallest(required, bans, most, texts)
         allowed, before = ~np.eye(n, dtype=np.bool_), np.zeros((n, n), np.bool_)
-        for flags, statements, flag in ((allowed, bans, False), (before, orders, True)):
-            for ban in statements:
-                flags[np.ix_(list(ban.below), list(ban.above))] = flag
+        for ban in bans:
+            allowed[np.ix_(list(ban.below), list(ban.above))] = False
+        for ban in orders:
+            before[np.ix_(list(ban.below), list(ban.above))] = True
         parents: list[list[int]] = [[] for _ in self._names]
         for parent, child in required:
             parents[child].append(parent)
@@ -304,43 +297,38 @@ class _ConstraintReader:
             )
         return self._place[name]
 
-    def _sequence(self, where: str, given: Any) -> Sequence[Any]:
+    def _list(self, where: str, given: Any = None) -> Sequence[Any]:
+        given = getattr(self._given, where) if given is None else given
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise ConfigurationError(f"constraints: {where}={given!r}. Give a list.")
         return given
 
     def _pairs(self, where: str) -> Iterator[tuple[Any, Any]]:
         """Iterate over the arcs by name, skipping those that involve the class."""
-        for arc in self._sequence(where, getattr(self._given, where)):
+        target = self._target if self._target not in self._place else ""
+        for arc in self._list(where):
             if isinstance(arc, str) or not isinstance(arc, Sequence) or len(arc) != 2:
                 raise ConfigurationError(
                     f"constraints: {where} has {arc!r}. Give pairs (parent, child)."
                 )
             parent, child = arc
-            named = self._target and self._target not in self._place
-            if named and self._target in (parent, child):
-                self._check_class_arc(where, parent, child)
+            said = f"constraints: {where} has ({parent!r}, {child!r})"
+            if target and where == "required" and child == target:
+                raise ConfigurationError(
+                    f"{said}, but {child!r} is the class, which has no parents here: it is the "
+                    f"parent of every feature. Leave the arc out; {parent!r} informs {child!r} all "
+                    "the same."
+                )
+            if target and where == "forbidden" and parent == target:
+                raise ConfigurationError(
+                    f"{said}, but {parent!r} is the class, the parent of every feature. Drop the "
+                    "column to leave a feature out."
+                )
+            if target and target in (parent, child):
                 continue
             if parent == child:
-                raise ConfigurationError(
-                    f"constraints: {where} has ({parent!r}, {child!r}): no feature is its own "
-                    "parent. Name two."
-                )
+                raise ConfigurationError(f"{said}: no feature is its own parent. Name two.")
             yield parent, child
-
-    def _check_class_arc(self, where: str, parent: Any, child: Any) -> None:
-        """Refuse a required arc to the class, or a forbidden arc from it."""
-        if where == "required" and child == self._target:
-            raise ConfigurationError(
-                f"constraints: required has ({parent!r}, {child!r}), but {child!r} is the class, "
-                "which has no parents here: it is the parent of every feature. Leave the arc out; "
-                f"{parent!r} informs {child!r} all the same."
-            )
-        if where == "forbidden" and parent == self._target:
-            raise ConfigurationError(
-                f"constraints: forbidden has ({parent!r}, {child!r}), but {parent!r} is the class, "
-                "the parent of every feature. Drop the column to leave a feature out."
-            )
 
     def _forbidden(self) -> Iterator[Ban]:
         for parent, child in self._pairs("forbidden"):
@@ -365,9 +353,9 @@ class _ConstraintReader:
             yield Ban(where, frozenset(later), frozenset(group))
 
     def _ends(self) -> Iterator[Ban]:
-        for name in self._sequence("roots", self._given.roots):
+        for name in self._list("roots"):
             yield Ban(f"roots {name!r}", self._everyone, frozenset([self._index(name, "roots")]))
-        for name in self._sequence("leaves", self._given.leaves):
+        for name in self._list("leaves"):
             yield Ban(f"leaves {name!r}", frozenset([self._index(name, "leaves")]), self._everyone)
 
     def _most(self) -> tuple[Ints, list[str]]:
@@ -378,17 +366,14 @@ class _ConstraintReader:
             return most, texts
         pairs = given.items() if isinstance(given, Mapping) else ((n, given) for n in self._names)
         for name, limit in pairs:
-            whole = isinstance(limit, int | np.integer) and not isinstance(limit, bool)
-            if not whole or limit < 0:
+            if not is_whole(limit, 0):
                 raise ConfigurationError(
                     f"constraints: max_parents has {limit!r}. Give whole numbers from 0 on."
                 )
             most[self._index(name, "max_parents")] = limit
-            texts[self._place[name]] = (
-                f"max_parents {{{name!r}: {limit}}}"
-                if isinstance(given, Mapping)
-                else f"max_parents {limit}"
-            )
+            texts[self._place[name]] = f"max_parents {given}"
+            if isinstance(given, Mapping):
+                texts[self._place[name]] = f"max_parents {{{name!r}: {limit}}}"
         return most, texts
 
     def _refuse_smallest(

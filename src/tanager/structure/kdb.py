@@ -70,7 +70,6 @@ class KDB(StructureLearner):
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the parents."""
-        context = plan.context
         self._allow("k", is_whole(self.k, 0), "a whole number from 0 on")
         limits = plan.limits or Limits.none(counts.domain.names)
         limits.check_learner(int(self.k), f"KDB(k={self.k})")
@@ -78,7 +77,7 @@ class KDB(StructureLearner):
         if self.moral:
             limits = limits.moral(order)
             limits.check_learner(int(self.k), f"KDB(k={self.k}, moral=True)")
-        context.record("structure")["order"] = [counts.domain.names[i] for i in order]
+        plan.context.record("structure")["order"] = [counts.domain.names[i] for i in order]
         if self.k == 0:
             parents: list[tuple[int, ...]] = [()] * counts.domain.n_features
         else:
@@ -118,12 +117,8 @@ def dependence_parents(
     limits = limits or Limits.none([""] * order.shape[0])
     parents: list[tuple[int, ...]] = [()] * order.shape[0]
     for place, feature in enumerate(order):
-        required, earlier, room = limits.parents_of(int(feature), order[:place], k)
-        best = earlier[np.argsort(-information[feature, earlier], kind="stable")[:room]]
-        parents[feature] = (
-            *required,
-            *(int(p) for p in best if information[feature, p] > above),
-        )
+        required, best = _best(feature, order[:place], information, k, above, limits)
+        parents[feature] = (*required, *map(int, best))
         release(information)
     return parents
 
@@ -137,8 +132,7 @@ def clique_parents(
 ) -> list[tuple[int, ...]]:
     """Return up to k parents per feature, all connected to each other.
 
-    They are the best k, by conditional information above `above`, of one earlier feature and its
-    parents: the set with the greatest sum. Required ones come first.
+    They are the best k of one earlier feature and its parents: the set with the greatest sum.
     """
     limits = limits or Limits.none([""] * order.shape[0])
     parents: list[tuple[int, ...]] = [()] * order.shape[0]
@@ -146,13 +140,17 @@ def clique_parents(
         greatest = -np.inf
         for earlier in order[:place]:
             clique = np.array([earlier, *parents[earlier]])
-            required, others, room = limits.parents_of(int(feature), clique, k)
-            if not np.isin(required, clique).all():
-                continue
-            best = others[np.argsort(-information[feature, others], kind="stable")[:room]]
-            best = best[information[feature, best] > above]
+            required, best = _best(feature, clique, information, k, above, limits)
             total = float(information[feature, best].sum())
-            if total > greatest:
-                greatest = total
-                parents[feature] = (*required, *(int(p) for p in best))
+            if total > greatest and set(required) <= set(clique):
+                greatest, parents[feature] = total, (*required, *map(int, best))
     return parents
+
+
+def _best(
+    feature: int, among: Ints, information: Floats, k: int, above: float, limits: Limits
+) -> tuple[tuple[int, ...], Ints]:
+    """Return a feature's required parents, and the others with the most information."""
+    required, others, room = limits.parents_of(int(feature), among, k)
+    best = others[np.argsort(-information[feature, others], kind="stable")[:room]]
+    return required, best[information[feature, best] > above]

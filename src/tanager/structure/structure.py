@@ -48,27 +48,15 @@ class Structure:
     parent_indices: tuple[tuple[int, ...], ...]
 
     def shortened(self, n_parents: int) -> Structure:
-        """Return the structure with at most the first `n_parents` parents of each feature.
-
-        >>> Structure(("a", "b"), (0, 1), ((), (0,))).shortened(0).parent_indices
-        ((), ())
-        """
+        """Return the structure with at most the first `n_parents` parents of each feature."""
         shorter = tuple(parents[:n_parents] for parents in self.parent_indices)
         return Structure(self.names, self.selected, shorter)
 
     def restricted(self, allowed: Callable[[int, tuple[int, ...]], bool]) -> Structure:
-        """Return the structure with trailing parents dropped until each family is allowed.
+        """Return the structure with trailing parents dropped until each family is `allowed`.
 
-        Parameters
-        ----------
-        allowed : callable
-            Whether a feature may have these parents, all given as indices; having no
-            parents is always allowed.
-
-        Notes
-        -----
-        A moral structure stays moral: if a parent loses another parent, the two
-        are no longer connected, and the feature keeps the earlier of them.
+        A moral structure stays moral: if a parent loses another parent, the two are no longer
+        connected, and the feature keeps the earlier of them.
 
         >>> chain = Structure.from_parents("abc", [(), (0,), (0, 1)])
         >>> chain.restricted(lambda feature, parents: feature != 1).parent_indices
@@ -87,21 +75,14 @@ class Structure:
         return Structure(self.names, self.selected, shorter)
 
     def without(self, features: Collection[int]) -> Structure:
-        """Return the structure without some features, given as indices; a moral one stays moral.
-
-        >>> chain = Structure.from_parents("abc", [(), (0,), (0, 1)])
-        >>> chain.without([1]).parent_indices
-        ((), (0,))
-        """
-        left = [at for at, feature in enumerate(self.selected) if feature not in features]
-        smaller = Structure(
-            self.names,
-            tuple(self.selected[at] for at in left),
-            tuple(
-                tuple(parent for parent in self.parent_indices[at] if parent not in features)
-                for at in left
-            ),
-        )
+        """Return the structure without some features, given as indices; a moral one stays moral."""
+        families = zip(self.selected, self.parent_indices, strict=True)
+        left = {
+            feature: tuple(parent for parent in parents if parent not in features)
+            for feature, parents in families
+            if feature not in features
+        }
+        smaller = Structure(self.names, tuple(left), tuple(left.values()))
         return smaller.shortened(1) if self.is_moral() and not smaller.is_moral() else smaller
 
     def within(self, domain: Domain, limit: int) -> Structure:
@@ -170,19 +151,11 @@ class Structure:
     @property
     def parents(self) -> Mapping[str, tuple[str, ...]]:
         """Each feature's ordered parents, by name."""
-        return MappingProxyType(
-            {
-                self.names[i]: tuple(self.names[p] for p in ps)
-                for i, ps in zip(self.selected, self.parent_indices, strict=True)
-            }
-        )
+        named = (tuple(self.names[p] for p in parents) for parents in self.parent_indices)
+        return MappingProxyType(dict(zip(self.features, named, strict=True)))
 
     def position(self, feature: str) -> int:
-        """Return a feature's position among `features`.
-
-        >>> Structure(("a", "b", "c"), (1, 2), ((), (1,))).position("c")
-        1
-        """
+        """Return a feature's position among `features`."""
         if feature not in self._positions:
             raise ConfigurationError(
                 f"{feature!r} is not in the network.{nearest(feature, self.features)} "
@@ -195,11 +168,7 @@ class Structure:
         return {name: at for at, name in enumerate(self.features)}
 
     def parent_positions(self) -> tuple[tuple[int, ...], ...]:
-        """Return each feature's parents as positions into `features`.
-
-        >>> Structure(("a", "b", "c"), (1, 2), ((), (1,))).parent_positions()
-        ((), (0,))
-        """
+        """Return each feature's parents as positions into `features`."""
         place = {feature: at for at, feature in enumerate(self.selected)}
         return tuple(tuple(place[p] for p in parents) for parents in self.parent_indices)
 
@@ -233,8 +202,7 @@ class Structure:
     def topological_order(self) -> tuple[int, ...]:
         """Return positions into `selected`, parents before children; an error if cyclic.
 
-        Features are sorted by generation (one more than that of their longest parent
-        chain), within a generation as in `selected`. Linear in the edges.
+        Sorted by generation (the length of the longest parent chain), then as in `selected`.
         """
         return self._order
 

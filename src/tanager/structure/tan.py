@@ -48,12 +48,10 @@ class TAN(StructureLearner):
 
     Notes
     -----
-    One pass over the rows; time :math:`O(N n^2)`, memory for the counts of all
-    pairs, :math:`O(n^2 v^2 C)`; beyond the memory limit, more passes, with the
-    information of all pairs in a temporary file. Information is rounded to ten decimals.
-    Ties go to the edge to the earlier column. With ``root="information"`` they go to the edge
-    to the feature with more information about the class, then to the earlier column (with
-    ``adjusted=True`` to the name that sorts first).
+    One pass over the rows; time :math:`O(N n^2)`, memory :math:`O(n^2 v^2 C)`; beyond the
+    memory limit, more passes. Information is rounded to ten decimals, and ties go to the edge
+    to the earlier column; with ``root="information"``, to the feature with more information
+    about the class first (then, with ``adjusted=True``, to the name that sorts first).
 
     References
     ----------
@@ -78,7 +76,6 @@ class TAN(StructureLearner):
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree."""
-        context = plan.context
         self._choose("score", ("cmi", "ear"))
         self._choose("root", ("first", "information"))
         adjusted = self.adjusted and self.score == "cmi"
@@ -96,16 +93,11 @@ class TAN(StructureLearner):
         edges = _edge_weights(information, parents)
         if adjusted and plan.limits is None:
             parents = np.where(edges > 0, parents, -1)
-        context.record("structure")["tree_weight"] = float(sum(edges[parents >= 0]))
+        plan.context.record("structure")["tree_weight"] = float(sum(edges[parents >= 0]))
         return Structure.from_tree(counts.domain.names, parents)
 
     def _branching(
-        self,
-        information: Floats,
-        counts: Counts,
-        limits: Limits,
-        *,
-        adjusted: bool,
+        self, information: Floats, counts: Counts, limits: Limits, *, adjusted: bool
     ) -> Ints:
         """Return the heaviest forest under constraints, rooted as requested where they allow it."""
         limits.check_learner(1, "TAN")
