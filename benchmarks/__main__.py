@@ -51,7 +51,6 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "intervals": (),
         "monotone": (),
         "noise": (),
-        "smooth_scores": (),
         "tan_root": (),
         "unknown_inputs": (),
     },

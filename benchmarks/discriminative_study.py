@@ -23,7 +23,7 @@ from tanager_papers.curves import bias_variance
 METRICS = ("zero_one_loss", "rmse_true_class", "log_loss")
 SHOWN = {"log_loss": "log-loss", "rmse_true_class": "RMSE", "zero_one_loss": "0–1 loss"}
 
-WEIGHTS = "discriminative(level=1,base='hdp',l2='cv',towards='zero',prefixes=True)"
+WEIGHTS = "discriminative(level=1,base='hdp',l2='cv',towards='zero')"
 CLASSIFIERS = {
     "weights": f"tan/{WEIGHTS}",
     "weights, kDB-2": f"kdb(k=2)/{WEIGHTS}",
@@ -44,7 +44,6 @@ CLASSIFIERS = {
     "TANw, unseen nothing": "tan/discriminative(max_iter=500,unseen='nothing')",
     "TAN, DFE": "tan/dfe",
     "weights towards 1": "tan/discriminative(level=1,base='hdp',l2='cv')",
-    "weights, no prefixes": "tan/discriminative(level=1,base='hdp',l2='cv',towards='zero')",
 }
 GROUPS = {
     "Weights over HDP tables against other classifiers": (
@@ -59,7 +58,6 @@ GROUPS = {
             "TAN",
             "weights, kDB-2",
             "weights towards 1",
-            "weights, no prefixes",
         ),
     ),
     "Two parents instead of one": (

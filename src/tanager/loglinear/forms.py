@@ -13,7 +13,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from tanager.loglinear.curves import basis
 from tanager.loglinear.joining import Joint
 from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints, log_sum_exp
@@ -66,66 +65,27 @@ class Form(Protocol):
         """Turn second derivatives w.r.t. scores into approximate ones w.r.t. free parameters."""
 
 
-class SmoothBlock(NamedTuple):
-    """Rows of parameters, (n_rows, n_classes), as an array of ordered values."""
-
-    rows: slice
-    shape: tuple[int, ...]
-    n_ordered: tuple[int, ...]  # number of ordered values along each axis
-
-    def turn(self, values: Floats, how: Callable[[Floats], Floats]) -> None:
-        """Multiply by the bases of `tanager.loglinear.curves`, or by `how` applied to them."""
-        own = values[self.rows].reshape(*self.shape, -1)
-        for axis, (size, n_ordered) in enumerate(zip(self.shape, self.n_ordered, strict=True)):
-            matrix = basis(size, n_ordered)
-            if matrix is not None:
-                own = np.moveaxis(np.tensordot(how(matrix), own, (1, axis)), 0, axis)
-        values[self.rows] = own.reshape(-1, values.shape[1])
-
-
-def _squared(matrix: Floats) -> Floats:
-    return matrix.T**2
-
-
-def _inverse(matrix: Floats) -> Floats:
-    return np.asarray(np.linalg.inv(matrix))
-
-
-def _turned(
-    blocks: Sequence[SmoothBlock], values: Floats, how: Callable[[Floats], Floats]
-) -> Floats:
-    """Return parameters, (n_rows, n_classes), with all blocks transformed."""
-    out = values.copy() if blocks else values
-    for block in blocks:
-        block.turn(out, how)
-    return out
-
-
 class Direct:
-    r"""Free scores, :math:`\beta = z` (equations 8 to 11), or smooth ones.
+    r"""Free scores, :math:`\beta = z` (equations 8 to 11).
 
     Only the first set of the generative tables, (n_tables, n_cells, n_classes), is used, as a
-    starting point. For `smooth` blocks of cells z are the coefficients of curves.
+    starting point.
     """
 
-    def __init__(self, logs: Floats, smooth: Sequence[SmoothBlock] = ()) -> None:
-        self._shape, self._smooth = (1, *logs.shape[1:]), smooth
-        self.generative = self.free_of(logs[0])
+    def __init__(self, logs: Floats) -> None:
+        self._shape = (1, *logs.shape[1:])
+        self.generative = logs[0, :-1].ravel()
         self.n_free = self.generative.shape[0]
-
-    def free_of(self, scores: Floats) -> Floats:
-        """Return the free parameters that give these scores, (n_cells, n_classes)."""
-        return _turned(self._smooth, scores[:-1], _inverse).ravel()
 
     def expand(self, free: Floats) -> Floats:
         """Return the scores."""
         out = np.zeros(self._shape)
-        out[0, :-1] = _turned(self._smooth, free.reshape(-1, out.shape[2]), np.asarray)
+        out[0, :-1] = free.reshape(-1, out.shape[2])
         return out
 
     def pull(self, free: Floats, slopes: Floats) -> Floats:  # noqa: ARG002
         """Return the derivatives of the cells that hold parameters."""
-        return _turned(self._smooth, slopes[0, :-1], np.transpose).ravel()
+        return slopes[0, :-1].ravel()
 
     def push(self, free: Floats, step: Floats) -> Floats:  # noqa: ARG002
         """Return the step's scores."""
@@ -133,7 +93,7 @@ class Direct:
 
     def pull_squares(self, curvature: Floats) -> Floats:
         """Return the second derivatives of the cells that hold parameters."""
-        return _turned(self._smooth, curvature[0, :-1], _squared).ravel()
+        return curvature[0, :-1].ravel()
 
 
 class Extended(Direct):
@@ -187,39 +147,24 @@ class Weighted:
     r"""Weights on generative logarithms, :math:`\beta = w \log\theta` (equations 15 to 21).
 
     `logs`, (n_tables, n_cells, n_classes), are one set of generative tables, or one per fold;
-    `tie_cells` has the levels at which cells share a weight. The logarithms given only the first
-    0, 1, ... parents are added, each with one weight per feature: `prefixes`, (n_prefixes,
-    n_tables, n_cells, n_classes), zero if a feature has no more parents than that. With
-    `correction`, a free number per value and class is added, or for `smooth` blocks of values the
-    coefficients of curves.
+    `tie_cells` has the levels at which cells share a weight. With `correction`, a free number per
+    value and class is added.
     """
 
-    def __init__(
-        self,
-        layout: CellLayout,
-        logs: Floats,
-        level: int,
-        prefixes: Floats,
-        *,
-        correction: bool,
-        smooth: Sequence[SmoothBlock] = (),
-    ) -> None:
+    def __init__(self, layout: CellLayout, logs: Floats, level: int, *, correction: bool) -> None:
         self._terms = [_Term(logs, *tie_cells(layout, level))]
-        self._terms += [_Term(part, *tie_cells(layout, 1)) for part in prefixes]
-        self.n_weights = sum(term.n_free for term in self._terms)
-        self.n_corrections = 0
+        self.n_weights, self.n_corrections = self._terms[0].n_free, 0
         if correction:
             self._terms.append(_Term(np.ones((1, 1, 1)), *tie_cells(layout, 3)))
             self.n_corrections = self._terms[-1].n_free
         self.n_free = self.n_weights + self.n_corrections
         self.generative = np.zeros(self.n_free)
-        self.generative[: self._terms[0].n_free] = 1.0
-        self._shape, self._smooth = logs.shape, smooth
+        self.generative[: self.n_weights] = 1.0
+        self._shape = logs.shape
 
     def expand(self, free: Floats) -> Floats:
         """Return the scores."""
         out = np.zeros(self._shape)
-        free = self._turned(free, np.asarray)
         for term, part in zip(self._terms, self._split(free), strict=True):
             out += np.append(part, np.zeros(self._shape[2]))[term.ties] * term.logs
         out[:, -1] = 0.0
@@ -231,28 +176,18 @@ class Weighted:
 
     def pull(self, free: Floats, slopes: Floats) -> Floats:  # noqa: ARG002
         """Sum the derivatives of the cells that share a parameter."""
-        found = np.concatenate([term.gather(slopes * term.logs) for term in self._terms])
-        return self._turned(found, np.transpose)
+        return np.concatenate([term.gather(slopes * term.logs) for term in self._terms])
 
     def pull_squares(self, curvature: Floats) -> Floats:
         """Sum the second derivatives of the cells that share a parameter."""
-        found = np.concatenate([term.gather(curvature * term.logs**2) for term in self._terms])
-        return self._turned(found, _squared)
+        return np.concatenate([term.gather(curvature * term.logs**2) for term in self._terms])
 
     def weights(self, free: Floats) -> Floats:
         """Return the weight of each cell's own generative logarithm, (n_cells, n_classes)."""
         return np.append(self._split(free)[0], np.zeros(self._shape[2]))[self._terms[0].ties]
 
-    def _turned(self, free: Floats, how: Callable[[Floats], Floats]) -> Floats:
-        """Transform the corrections."""
-        if not self._smooth:
-            return free
-        weights, added = free[: self.n_weights], free[self.n_weights :]
-        added = _turned(self._smooth, added.reshape(-1, self._shape[2]), how)
-        return np.concatenate([weights, added.ravel()])
-
     def _split(self, free: Floats) -> list[Floats]:
-        return np.split(free, np.cumsum([term.n_free for term in self._terms])[:-1])
+        return np.split(free, [self.n_weights])[: len(self._terms)]
 
 
 class _Term(NamedTuple):

@@ -129,11 +129,6 @@ class FamilyCells:
             return table.to_dense().log_prob.reshape(-1, table.n_classes)
         return _read_rows(table, self.prefix_values(self.depth), self.shape)
 
-    def read_prefix(self, table: FamilyTable, depth: int) -> Floats:
-        """Return the same for a table with only the first `depth` parents."""
-        shape = (*self.shape[:depth], self.arity)
-        return _read_rows(table, self.prefix_values(self.depth)[:depth], shape)
-
 
 @dataclass(frozen=True)
 class Layout:

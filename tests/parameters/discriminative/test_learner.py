@@ -194,29 +194,8 @@ def test_crossfit_tables_never_saw_their_rows():
     for fold in range(3):
         alone = rows.take(folds != fold)
         tables, _ = learn(MEstimate(m=1.0), alone, structure)
-        np.testing.assert_array_equal(problem.crossfitted.own[fold], problem.layout.read(tables))
+        np.testing.assert_array_equal(problem.crossfitted[fold], problem.layout.read(tables))
         assert 0 < (folds == fold).sum() < rows.n_rows / 2
-
-
-def test_prefixes_are_the_tables_under_fewer_parents():
-    rows = make_rows(9, 90)
-    structure = make_structure(rows, "clique")
-    context = FitContext()
-    learner = Discriminative(level=1, prefixes=True)
-    problem = Problem.of(learner, structure, Counts(rows, context), FitPlan(context))
-    codes = rows.gather().codes
-    cells = problem.layout.locate(codes)
-    for depth in (0, 1):
-        cut = Structure.from_parents(structure.names, [p[:depth] for p in structure.parent_indices])
-        tables, _ = learn(MEstimate(m=1.0), rows, cut)
-        terms = tables.terms(cut, codes, rows.domain.arities)
-        for at, parents in enumerate(structure.parent_indices):
-            found = problem.all_rows.prefixes[depth, 0, cells[at]]
-            expected = terms[:, at] if len(parents) > depth else 0 * found
-            np.testing.assert_array_equal(found, expected)
-    tables, info = learn(learner, rows, structure)
-    assert info["n_parameters"] == 5 * 3
-    assert tables.normalized
 
 
 def test_strengths_by_cross_validation():
@@ -273,7 +252,6 @@ def test_sparse_and_dense_families_agree(monkeypatch):
         ({"form": "direct", "level": 2}, "form='weighted'"),
         ({"form": "extended", "correction": 1.0}, "correction=1.0"),
         ({"form": "direct", "crossfit": 5}, "crossfit=5"),
-        ({"form": "direct", "prefixes": True}, "prefixes=True"),
         ({"l2": -1.0}, "l2=-1.0"),
         ({"l2": "auto"}, "l2='auto'"),
         ({"crossfit": 1}, "crossfit=1"),
@@ -324,7 +302,7 @@ def test_dfe_options_are_checked():
     [
         Discriminative(l2=0.1),
         Discriminative("extended", l2=0.1),
-        Discriminative(level=1, base="hdp", l2="cv", towards="zero", prefixes=True),
+        Discriminative(level=1, base="hdp", l2="cv", towards="zero"),
         DFE(),
     ],
     ids=["weighted", "extended", "weights", "dfe"],

@@ -17,7 +17,7 @@ LEARNERS = {
     "weighted": Discriminative(l2=0.1),
     "direct": Discriminative("direct", l2=0.1, towards="zero"),
     "extended": Discriminative("extended", l2=0.1),
-    "weights over HDP": Discriminative(level=1, base="hdp", l2="cv", prefixes=True),
+    "weights over HDP": Discriminative(level=1, base="hdp", l2="cv"),
 }
 
 

@@ -62,7 +62,6 @@ FORMS = {
     "extended": {"form": "extended"},
     **{f"level {n}": {"level": n, "crossfit": 0} for n in (1, 2, 3, 4)},
     **{f"crossfit level {n}": {"level": n, "crossfit": 3} for n in (1, 2, 3, 4)},
-    "prefixes": {"level": 3, "prefixes": True, "crossfit": 3},
     "correction": {"level": 1, "correction": 0.3},
     "fixed prior": {"level": 2, "fit_prior": False, "correction": 0.1},
     "towards zero": {"form": "direct", "towards": "zero"},

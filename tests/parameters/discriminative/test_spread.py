@@ -35,12 +35,12 @@ def test_push_is_the_derivative_that_pull_transposes(options):
 
 @pytest.mark.parametrize(
     "options",
-    [{"level": 4}, {"level": 2}, {"form": "direct"}, {"form": "direct", "l2": 1.0, "smooth": True}],
+    [{"level": 4}, {"level": 2}, {"form": "direct"}, {"level": 1, "correction": 1.0}],
 )
 def test_squares_are_those_of_the_derivative(options):
     problem = pose(Discriminative(**options, crossfit=0), make_rows(3, 40, n_classes=2), "tree")
     form, _ = problem.final()
-    curvature = np.random.default_rng(0).random(problem.all_rows.own.shape)
+    curvature = np.random.default_rng(0).random(problem.all_rows.shape)
     curvature[:, -1] = 0.0
     columns = (form.push(form.generative, one) for one in np.eye(form.n_free))
     expected = [(curvature * column**2).sum() for column in columns]

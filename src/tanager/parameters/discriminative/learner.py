@@ -67,14 +67,6 @@ class Discriminative(ParameterLearner):
         Precision of the prior, centred at 0, of a free number per value and
         class added to the weighted terms; None for no such numbers.
         For ``form="weighted"``.
-    prefixes : bool
-        Whether to add tables with fewer parents (none, the first, ...), each with a
-        weight per feature whose prior is centred at 0. For ``form="weighted"``.
-    smooth : bool
-        Whether adjacent values of ordered features (numbers, dates, ordered categories)
-        have similar scores: with ``form="direct"``, along the feature and its parents, or
-        for the corrections of ``form="weighted"``. They are then curves, whose coefficients the
-        prior (`l2`, or `correction`) keeps small. Use it with fine bins: ``bins="fine"``.
     objective : {"cll", "mse"}
         Conditional log-likelihood, or the squared error of the posterior.
     fit_prior : bool
@@ -136,8 +128,6 @@ class Discriminative(ParameterLearner):
     base: str | ParameterLearner = "m-estimate"
     crossfit: int | str = "auto"
     correction: float | str | None = None
-    prefixes: bool = False
-    smooth: bool = False
     objective: str = "cll"
     fit_prior: bool = True
     unseen: str = "coarser"
@@ -175,12 +165,12 @@ class Discriminative(ParameterLearner):
         if not normalized:
             # A term shared by all classes cancels in P(y | x): the generative
             # tables' is the starting point of the network's P(x).
-            means = problem.all_rows.own[0].mean(axis=1, keepdims=True)
+            means = problem.all_rows[0].mean(axis=1, keepdims=True)
             scores = scores - scores.mean(axis=1, keepdims=True) + means
         return fill_tables(
             problem.layout,
             scores,
-            problem.seen(),
+            problem.layout.counts(problem.trees),
             problem.base,
             self.unseen,
             normalized=normalized,
@@ -192,16 +182,10 @@ class Discriminative(ParameterLearner):
         for name, words in ALLOWED.items():
             self._allow(name, getattr(self, name) in words, ", ".join(map(repr, words)))
         weighted = self.form == "weighted"
-        off = {"level": (4,), "correction": (None,), "crossfit": ("auto", 0), "prefixes": (False,)}
+        off = {"level": (4,), "correction": (None,), "crossfit": ("auto", 0)}
         for name, plain in off.items():
             allowed = f"{plain[0]!r}; others are for weights on generative tables, form='weighted'"
             self._allow(name, weighted or getattr(self, name) in plain, allowed)
-        prior = self.l2 if self.form == "direct" else weighted and self.correction
-        self._allow(
-            "smooth",
-            self.smooth is False or (self.smooth is True and bool(prior)),
-            "False; or True for form='direct' with an l2 above 0, or 'weighted' with a correction",
-        )
         for name in ("l2", "correction"):
             given = getattr(self, name)
             number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0

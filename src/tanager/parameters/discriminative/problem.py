@@ -16,12 +16,11 @@ from tanager.codes import Codes, Rows
 from tanager.counts import ContextTree, Counts, FoldPlan
 from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
-from tanager.loglinear.forms import Direct, Extended, Form, SmoothBlock, Weighted, form_loss
+from tanager.loglinear.forms import Direct, Extended, Form, Weighted, form_loss
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
 from tanager.loglinear.objective import Objective, Penalty
 from tanager.loglinear.optimiser import minimise
 from tanager.loglinear.rows import LocatedTable
-from tanager.loglinear.steps import fill_order
 from tanager.numerics import Floats, Ints
 from tanager.parameters.learner import N_FOLDS, ParameterLearner
 from tanager.parameters.scores import MAX_NUMBER, FamilyCells, Layout
@@ -48,17 +47,6 @@ class Strengths(NamedTuple):
 
     l2: float
     correction: float = 0.0
-
-
-class Logs(NamedTuple):
-    """Logarithms of one or more sets of generative tables."""
-
-    own: Floats  # (n_tables, n_cells, n_classes)
-    prefixes: Floats  # (n_prefixes, n_tables, n_cells, n_classes): under 0, 1, ... parents
-
-    def single(self, at: int) -> Logs:
-        """Return one of the sets."""
-        return Logs(self.own[at : at + 1], self.prefixes[:, at : at + 1])
 
 
 @dataclass
@@ -92,46 +80,26 @@ class Problem:
             context.record("parameters")["base"] = inner.context.info["parameters"]
         return cls(options, layout, trees, base, counts, plan)
 
-    @property
-    def prefix_depths(self) -> range:
-        """Numbers of parents, fewer than all, whose tables get their own weights."""
-        return range(self.layout.structure.max_parents if self.options.prefixes else 0)
+    @cached_property
+    def all_rows(self) -> Floats:
+        """Logarithms of the generative tables of all rows, (1, n_cells, n_classes)."""
+        return self.layout.read(self.base)[None]
 
     @cached_property
-    def all_rows(self) -> Logs:
-        """The generative tables of all rows, as one set."""
-        own = self.layout.read(self.base)[None]
-        return Logs(own, self._prefixes(self.counts, self.plan)[:, None])
-
-    @cached_property
-    def crossfitted(self) -> Logs:
-        """Cross-fitted tables, one set per fold."""
+    def crossfitted(self) -> Floats:
+        """Logarithms of cross-fitted tables, (n_folds, n_cells, n_classes)."""
         n_folds = self.n_folds
-        n_sets = n_folds * (1 + len(self.prefix_depths))
-        if n_sets * self.layout.n_cells > MAX_NUMBER:
+        if n_folds * self.layout.n_cells > MAX_NUMBER:
             raise MemoryBoundError(
-                f"{n_sets} sets of {self.layout.n_cells:,} parameters per class exceed the limit "
+                f"{n_folds} sets of {self.layout.n_cells:,} parameters per class exceed the limit "
                 f"of {MAX_NUMBER:,}. Use fewer parents per feature, or crossfit=0."
             )
-        learner = resolve_base(self.options.base)
-        own, prefixes = [], []
-        for fold in range(n_folds):
-            inner = self.plan.inner()
-            counts = self.counts.without(fold)
-            own.append(self.layout.read(learner.learn(self.layout.structure, counts, inner)))
-            prefixes.append(self._prefixes(counts, inner))
-        return Logs(np.stack(own), np.stack(prefixes, axis=1))
-
-    def _prefixes(self, counts: Counts, plan: FitPlan) -> Floats:
-        """Return the logarithms with fewer parents, shape (n_prefixes, n_cells, n_classes)."""
         learner, structure = resolve_base(self.options.base), self.layout.structure
-        out = np.zeros((len(self.prefix_depths), self.layout.n_cells, self.layout.n_classes))
-        for depth in self.prefix_depths:
-            tables = learner.learn(structure.shortened(depth), counts, plan.inner())
-            for family, table in zip(self.layout.families, tables.families, strict=True):
-                if len(family.shape) - 1 > depth:
-                    out[depth, family.cells] = family.read_prefix(table, depth)
-        return out
+        tables = (
+            learner.learn(structure, self.counts.without(fold), self.plan.inner())
+            for fold in range(n_folds)
+        )
+        return np.stack([self.layout.read(one) for one in tables])
 
     @property
     def crossfit(self) -> bool:
@@ -143,37 +111,14 @@ class Problem:
         """Number of folds; one if no rows are held out."""
         return 1 if self.counts.folds is None else self.counts.folds.n_folds
 
-    def form(self, logs: Logs) -> Form:
+    def form(self, logs: Floats) -> Form:
         """Return the parameterisation on top of sets of generative tables."""
         if self.options.form == "direct":
-            return Direct(logs.own, self.smooth_blocks)
+            return Direct(logs)
         if self.options.form == "extended":
-            return Extended(self.layout, logs.own)
-        return Weighted(
-            self.layout,
-            logs.own,
-            self.options.level,
-            logs.prefixes,
-            correction=self.options.correction is not None,
-            smooth=self.smooth_blocks,
-        )
-
-    @cached_property
-    def smooth_blocks(self) -> list[SmoothBlock]:
-        """The families' cells, or values if the corrections are smooth, as curves."""
-        found, first, ordered = [], 1, self.layout.domain.n_ordered
-        for family in self.layout.families if self.options.smooth else ():
-            along = [ordered[member] for member in family.members.tolist()]
-            if self.options.form != "direct":
-                rows = slice(first, first + family.arity)
-                found.append(SmoothBlock(rows, (family.arity,), (along[-1],)))
-                first = rows.stop
-            elif family.contexts is None:
-                found.append(SmoothBlock(family.cells, family.shape, tuple(along)))
-            else:
-                shape = family.n_contexts, family.arity
-                found.append(SmoothBlock(family.cells, shape, (0, along[-1])))
-        return found
+            return Extended(self.layout, logs)
+        correction = self.options.correction is not None
+        return Weighted(self.layout, logs, self.options.level, correction=correction)
 
     @cached_property
     def joint(self) -> Joint:
@@ -210,7 +155,8 @@ class Problem:
             form = self.form(self.crossfitted)
             train[others], score[fold] = np.flatnonzero(others), fold
         else:
-            form = self.form(self.crossfitted.single(fold) if self._reads_tables else self.all_rows)
+            logs = self.crossfitted[fold : fold + 1] if self._reads_tables else self.all_rows
+            form = self.form(logs)
             train[others], score[fold] = 0, 0
         return form, train, score
 
@@ -314,16 +260,6 @@ class Problem:
         if isinstance(form, Weighted):
             strength[form.n_weights :] = strengths.correction
         return Penalty(strength, centre) if strength.any() else None
-
-    def seen(self) -> Floats:
-        """Return how often each cell was seen, with a small amount if others of its curve were."""
-        counts = self.layout.counts(self.trees)
-        for rows, shape, n_ordered in self.smooth_blocks if self.options.form == "direct" else ():
-            own = counts[rows].reshape(shape)
-            for axis, known in enumerate(n_ordered):
-                own = fill_order(own, axis, known) if known > 2 else own
-            counts[rows] = own.ravel()
-        return counts
 
     def frozen(self, form: Form) -> NDArray[np.bool_] | None:
         """Return the mask of class parameters if they are held fixed."""
