@@ -44,7 +44,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "quality": {
         "ablation": ("--data", DATA),
         "adjusted_information": ("--data", DATA),
-        "arena": ("--data", DATA, "--run", "arena.jsonl"),
+        "arena": ("--data", DATA),
         "class_weight": ("--data", DATA),
         "drift": (),
         "fine_generative": (),

@@ -1,12 +1,13 @@
 """The default against other programs on raw tables: what it wins, what it loses, what that costs.
 
-    python -m benchmarks.arena --data FOLDER --run FILE [--only PROGRAM ...] [--folds N]
-                               [--minutes M] [--write]
+    python -m benchmarks.arena [--data FOLDER] [--run FILE] [--only PROGRAM ...] [--folds N]
+                               [--again PROGRAM ...] [--minutes M] [--write]
 
 Every table is split into three folds; a program is fitted to two of them (at most `MOST_TRAINING`
 rows) and asked about the third. The run file survives a kill: the same command goes on where it
-was. Tables with the fewest rows come first; what the minutes don't suffice for is left out, and
-the page says so.
+was. The published one stands beside the page, so that after a change to Tanager `--again Tanager`
+measures it alone. Tables with the fewest rows come first; what the minutes don't suffice for is
+left out, and the page says so.
 
 Choices about Tanager are made on development tables alone: KEEL's, generated ones, and the half of
 FOLDER that `developed_on` names. The other half, and TabArena's tables (FOLDER/tabarena), are
@@ -257,7 +258,8 @@ def measure(program: Program, train: pa.Table, test: pa.Table, y: Any, truth: An
     probability = np.full((len(truth), int(max(truth.max(), y.max())) + 1), FLOOR)
     probability[:, seen] = np.maximum(said, FLOOR)
     probability /= probability.sum(axis=1, keepdims=True)
-    return {**scores(probability, truth), "seconds": seconds}
+    measured = {**scores(probability, truth), "seconds": seconds}
+    return {name: float(f"{value:.6g}") for name, value in measured.items()}
 
 
 def scores(probability: Floats, truth: Any) -> dict[str, float]:
@@ -343,12 +345,13 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
     warnings.simplefilter("ignore")
     path, deadline = arguments.run, time.monotonic() + 60 * arguments.minutes
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+    again = {key for key in found if key.rpartition("|")[2] in arguments.again}
     every = programs() if arguments.minutes > 0 else {}
     for fold in range(arguments.folds):
         for title in (title for title in arguments.only if title in every):
             for entry in entries(arguments.data):
                 key = f"{entry.name}|{fold}|{title}"
-                if key in found:
+                if key in found and key not in again:
                     continue
                 features, labels = entry.load(arguments.data)
                 train, test = list(folds(labels))[fold]
@@ -362,8 +365,9 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
                     found[key] = {**measure(every[title], *given), "rows": len(train)}
                 except Exception as error:  # a program that fails on a table is a result too
                     found[key] = {"error text": f"{type(error).__name__}: {error}"[:200]}
+                lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.items())
                 part = path.with_suffix(".part")
-                part.write_text(json.dumps(found))
+                part.write_text(f"{{\n{lines}\n}}\n")
                 part.replace(path)
     return found
 
@@ -607,8 +611,9 @@ def report(found: dict[str, Any], data: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
-    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--run", type=Path, default=MEASUREMENTS / "arena.json")
     parser.add_argument("--only", nargs="*", default=None)
+    parser.add_argument("--again", nargs="*", default=[], help="measure these anew")
     parser.add_argument("--folds", type=int, default=1)
     parser.add_argument("--minutes", type=float, default=600.0)
     parser.add_argument("--write", action="store_true")
