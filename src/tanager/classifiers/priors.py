@@ -17,7 +17,7 @@ from tanager.codes.targets import class_factors, no_weight_error
 from tanager.counts import Counts, PriorCounts
 from tanager.errors import ConfigurationError, MemoryBoundError, listed
 from tanager.network import Network, NetworkInformation
-from tanager.network.explanation import find_class
+from tanager.network.evidence import find_class
 from tanager.network.given_tables import CLASS, read_family, read_table
 from tanager.numerics import Floats
 from tanager.parameters import (

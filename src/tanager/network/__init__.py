@@ -3,9 +3,9 @@
 from tanager.network.answers import Answer, Completion, LabelledTable
 from tanager.network.decisions import Costs, Decisions
 from tanager.network.drift import Drift
+from tanager.network.editing import Edit
 from tanager.network.evidence import Evidence, Interval, OneOf, Soft
 from tanager.network.explanation import Explanation, explain_row
-from tanager.network.history import Edit
 from tanager.network.information import NetworkInformation
 from tanager.network.nearest import Change
 from tanager.network.network import Network

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Codebook, Column, Groups, NumericColumn
+from tanager.codes import Column, Groups, NumericColumn
 from tanager.codes.groups import join_values
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, MemoryBoundError
-from tanager.parameters import DenseTable, GroupedTable, Tables, TreeTable
-from tanager.structure import Structure
+from tanager.parameters import DenseTable, GroupedTable, TreeTable
+
+if TYPE_CHECKING:
+    from tanager.network.network import Network
 
 ORDERS = ("context", "parents", "center")
 
@@ -155,10 +157,9 @@ class LabelledTable(EqualByArrays):
         return pd.DataFrame(self.probabilities, index=index, columns=list(self.values))
 
 
-def label_table(
-    codebook: Codebook, structure: Structure, tables: Tables, feature: str
-) -> LabelledTable:
-    """Return the table of one feature with the labels of its values."""
+def table(network: Network, feature: str) -> LabelledTable:
+    """Return P(feature | class, parents) with the labels of values, to read or plot."""
+    codebook, structure, tables = network.codebook, network.structure, network.tables
     at = structure.position(feature)
     parents = structure.parent_indices[at]
     members = (*parents, structure.selected[at])

@@ -18,7 +18,7 @@ from tanager.codes.reading import STYLES
 from tanager.codes.rows import MAX_ARITY, MAX_CELLS
 from tanager.counts import Contexts
 from tanager.errors import ConfigurationError, ModelFileError
-from tanager.network.history import ACTIONS, Edit
+from tanager.network.editing import ACTIONS, Edit
 from tanager.parameters.spread import LEVELS, at_levels, table_arrays
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 from tanager.structure.structure import Structure

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tanager.codes import Chunk, MatchedTable, Rows
 from tanager.codes.hashing import row_hash
-from tanager.engines import Engine
+from tanager.engines import Engine, LocalEngine
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.errors import nearest as near
 from tanager.network.answers import SHOWN, align_columns
@@ -123,6 +123,52 @@ class Drift:
         )
 
 
+def find_drift(
+    network: Network,
+    X: Any,
+    y: Any = None,
+    *,
+    alpha: float = 0.05,
+    least: float = 0.02,
+    n_jobs: int = 1,
+) -> Drift:
+    """Compare rows with the training rows, in one pass.
+
+    Tests every column (values, missing rate, numbers outside the training range, categories
+    never seen), every edge of the network, and the class shares.
+
+    Parameters
+    ----------
+    X : table
+        Read once, so paths to files larger than memory work too.
+    y : array-like or str, optional
+        Classes, or the name of their column in X. Class shares are then counted instead of
+        estimated, and calibration and each feature's dependence on the class are tested too.
+    alpha : float, default=0.05
+        The probability of reporting any shift when nothing has changed.
+    least : float, default=0.02
+        The smallest effect to report: in large tables, even tiny changes are significant.
+    n_jobs : int, default=1
+        Threads; the result doesn't depend on it.
+
+    Returns
+    -------
+    Drift
+        ``moved``, ``shifts``, ``columns``, ``to_dict``, ``to_pandas``.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [[float(i), "ab"[i % 2]] for i in range(200)]
+    >>> clf = BayesNetClassifier("tan", "laplace").fit(X, [0, 1] * 100)
+    >>> print(clf.network_.drift([[100 * a, b] for a, b in X]))
+    200 rows compared with 200 training rows: 1 of 7 tests found drift.
+    what  how      effect        p
+    x0    outside   0.990  < 0.001  99.0 % of values above 199, the largest in training
+    """
+    return measure_drift(network, X, y, LocalEngine(n_jobs), alpha=alpha, least=least)
+
+
 def measure_drift(
     network: Network,
     X: Any,
@@ -133,7 +179,7 @@ def measure_drift(
     least: float = 0.02,
     progress: Progress | None = None,
 ) -> Drift:
-    """Compare a table with the training rows, in one read; see `Network.drift`."""
+    """Compare a table with the training rows on any engine; see `Network.drift`."""
     reference = reference_of(network)
     for name, value in (("alpha", alpha), ("least", least)):
         if not (is_number(value) and 0 <= value < 1):

@@ -13,7 +13,7 @@ explains and exports like any other.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from math import prod
 from numbers import Integral, Real
@@ -23,9 +23,8 @@ import numpy as np
 
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.answers import LabelledTable, group_labels
-from tanager.network.explanation import find_class
+from tanager.network.evidence import find_class
 from tanager.network.given_tables import CLASS, GivenFamily, log_or_impossible, read_table
-from tanager.network.history import Edit
 from tanager.network.information import NetworkInformation
 from tanager.network.views import renormalise_by_groups
 from tanager.numerics import Floats
@@ -37,73 +36,208 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
 
 
-FLAGS = ("neutralise", "forbid")  # actions requested by passing True
 MOST_SET = 0.99  # largest total probability of the values whose effects are set
 
 
-def edit_network(network: Network, feature: str, request: Mapping[str, Any], note: Edit) -> Network:
-    """Return the edited network with the edit appended to its history.
+ACTIONS = ("effect", "smooth", "neutralise", "forbid", "table", "add edge", "remove edge")
 
-    `request` contains one action with its argument; `note` contains the reason and author.
+
+@dataclass(frozen=True)
+class Edit:
+    """One manual change; a network lists them in `history` and stores them in its file.
+
+    Attributes
+    ----------
+    feature : str
+    action : {'effect', 'smooth', 'neutralise', 'forbid', 'table', 'add edge', 'remove edge'}
+    details : mapping
+        The request, as plain data.
+    reason, author : str
+        Why, and by whom.
+    when : str
+        Date and time, ISO 8601.
     """
-    asked = {
-        name: value
-        for name, value in request.items()
-        if (bool(value) if name in FLAGS else value is not None)
+
+    feature: str
+    action: str
+    details: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    reason: str = ""
+    author: str = ""
+    when: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("reason", "author", "when"):
+            if not isinstance(getattr(self, name), str):
+                raise ConfigurationError(f"{name}={getattr(self, name)!r}. Allowed: a text.")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain data for a model file."""
+        return {**asdict(self), "details": dict(self.details)}
+
+    def __str__(self) -> str:
+        words = {
+            "effect": f"{self.feature}: effect set by hand",
+            "smooth": f"{self.feature}: effect smoothed",
+            "neutralise": f"{self.feature}: effect neutralised",
+            "forbid": f"{self.feature}: taken out of the network",
+            "table": f"{self.feature}: table set by hand",
+            "add edge": f"{self.feature}: parent {self.details.get('parent')} added",
+            "remove edge": f"{self.feature}: parent {self.details.get('parent')} removed",
+        }
+        who = f" by {self.author}" if self.author else ""
+        why = f" ({self.reason})" if self.reason else ""
+        return f"{self.when[:10]}{who} {words[self.action]}{why}".strip()
+
+
+def edit(
+    network: Network,
+    feature: str,
+    *,
+    effect: Mapping[str, Any] | None = None,
+    smooth: int | None = None,
+    neutralise: bool = False,
+    forbid: bool = False,
+    reason: str = "",
+    author: str = "",
+    when: str = "",
+) -> Network:
+    """Return a network with one feature edited manually, and the edit in its `history`.
+
+    The history is included in the model file, summaries and exports.
+
+    Parameters
+    ----------
+    feature : str
+    effect : mapping, optional
+        From values, as labelled in `table`, to their contribution to the log-odds: with two
+        classes a number, for the second; otherwise a mapping from classes to numbers. Other
+        values keep their effect.
+    smooth : int, optional
+        Replace the effect of each interval by the mean over this many neighbours on each
+        side, weighted by their probability.
+    neutralise : bool, default=False
+        Remove the feature's information about the class. It stays a parent of its children.
+    forbid : bool, default=False
+        Remove the feature; each child's table becomes its probability given its other
+        parents and the class.
+    reason, author : str
+        Stored in the history.
+    when : str, optional
+        Date and time for the history; by default, now.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "b"]] * 5
+    >>> network = BayesNetClassifier("naive", "laplace").fit(X, [0, 1, 0, 1] * 5).network_
+    >>> edited = network.edit("x0", neutralise=True, reason="may not be used")
+    >>> odds = edited.log_terms(edited.codebook.encode([["a", "b"]]))[0]
+    >>> (odds[:, 1] - odds[:, 0]).round(3)
+    array([0.   , 0.606])
+    >>> edited.history[0].action
+    'neutralise'
+    """
+    requests = {
+        "effect": effect is not None,
+        "smooth": smooth is not None,
+        "neutralise": neutralise,
+        "forbid": forbid,
     }
+    asked = [action for action, wanted in requests.items() if wanted]
     if len(asked) != 1:
         raise ConfigurationError(
             f"edit makes one change at a time; given: {', '.join(asked) or 'none'}. Choose one of "
-            f"{', '.join(request)}."
+            f"{', '.join(requests)}."
         )
     _check(network, feature)
-    (action, value) = next(iter(asked.items()))
     details: dict[str, Any] = {}
-    if action == "forbid":
+    if forbid:
         edited = _forbid(network, feature)
     else:
         effects, share, chance = _effects(network, feature)
-        if action == "neutralise":
+        if neutralise:
             effects = np.zeros_like(effects)
-        elif action == "smooth":
-            effects = _smooth(network, feature, effects, chance, value)
-            details = {"neighbours": int(value)}
+        elif smooth is not None:
+            effects = _smooth(network, feature, effects, chance, smooth)
+            details = {"neighbours": int(smooth)}
         else:
-            details = {"effect": _plain(value)}
-            effects = _set(network, feature, effects, share, chance, value)
+            effects = _set(network, feature, effects, share, chance, effect)
+            details = {"effect": _plain(effect)}
         edited = _with_effects(network, feature, effects, chance)
-    return _noted(edited, network, replace(note, action=action, details=details))
+    return _noted(edited, network, Edit(feature, asked[0], details, reason, author, when))
 
 
-def with_table(network: Network, feature: str, given: Any, note: Edit) -> Network:
-    """Return the network with the table of a feature replaced."""
+def with_table(
+    network: Network,
+    feature: str,
+    table: Any,
+    *,
+    reason: str = "",
+    author: str = "",
+    when: str = "",
+) -> Network:
+    """Return the network with a feature's table replaced, and the change in its `history`.
+
+    Parameters
+    ----------
+    feature : str
+    table : array, mapping or LabelledTable
+        P(feature | class, parents), the class first and the parents in the order of
+        ``structure.parents``: an array with one axis each and the feature's values last; or
+        a mapping from contexts, tuples of values, to mappings from values to
+        probabilities. Other contexts keep their probabilities.
+    reason, author, when : str
+        As in `edit`.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> network = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"]], [0, 1]).network_
+    >>> network = network.with_table("x0", {"0": {"a": 0.9, "b": 0.1}}, author="Ada")
+    >>> network.table("x0").probabilities.round(2).tolist()
+    [[0.9, 0.1], [0.33, 0.67]]
+    """
+    note = Edit(feature, "table", {}, reason, author, when)
     codebook, structure = network.codebook, network.structure
     at = structure.position(feature)
     parents, old = structure.parent_indices[at], network.tables.families[at]
     family = GivenFamily(structure.selected[at], (CLASS, *parents))
     grouped, contexts = None, None
-    if isinstance(given, LabelledTable):
+    if isinstance(table, LabelledTable):
         if isinstance(old, GroupedTable):  # contexts are groups of the parents' values
             grouped, pairs = old, zip(parents, old.groups, strict=True)
             contexts = [group_labels(codebook.columns[p], groups) for p, groups in pairs]
-        given = dict(zip(given.contexts, given.probabilities, strict=True))
-    table = read_table(codebook, family, given, feature, contexts)
-    if np.isnan(table).any():
-        if table.size > MAX_SPELLED:
+        table = dict(zip(table.contexts, table.probabilities, strict=True))
+    chances = read_table(codebook, family, table, feature, contexts)
+    if np.isnan(chances).any():
+        if chances.size > MAX_SPELLED:
             raise MemoryBoundError(
                 f"The table of {feature!r} is too large to keep a part of it. Give all contexts."
             )
         before = (grouped or old.to_dense()).log_prob
-        table = np.where(np.isnan(table), np.exp(np.moveaxis(before, -1, 0)), table)
-    logs = np.ascontiguousarray(np.moveaxis(log_or_impossible(table), 0, -1))
+        chances = np.where(np.isnan(chances), np.exp(np.moveaxis(before, -1, 0)), chances)
+    logs = np.ascontiguousarray(np.moveaxis(log_or_impossible(chances), 0, -1))
     families = list(network.tables.families)
     families[at] = GroupedTable.of(logs, grouped.groups) if grouped else DenseTable(logs)
     edited = replace(network, tables=replace(network.tables, families=tuple(families)))
     return _noted(edited, network, note)
 
 
-def with_edge(network: Network, parent: str, feature: str, note: Edit) -> Network:
-    """Return the network with another parent of a feature, whose table stays the same."""
+def with_edge(
+    network: Network,
+    parent: str,
+    feature: str,
+    *,
+    reason: str = "",
+    author: str = "",
+    when: str = "",
+) -> Network:
+    """Return the network with an edge added, and the change in its `history`.
+
+    The joint distribution doesn't change until `with_table` defines how the feature depends
+    on its new parent. Raises if the edge would close a cycle.
+    """
+    note = Edit(feature, "add edge", {"parent": parent}, reason, author, when)
     structure, arities = network.structure, network.codebook.domain.arities
     at = structure.position(feature)
     added = structure.selected[structure.position(parent)]
@@ -127,8 +261,20 @@ def with_edge(network: Network, parent: str, feature: str, note: Edit) -> Networ
     return _noted(replace(network, structure=wider, tables=tables), network, note)
 
 
-def without_edge(network: Network, parent: str, feature: str, note: Edit) -> Network:
-    """Return the nearest network without an edge."""
+def without_edge(
+    network: Network,
+    parent: str,
+    feature: str,
+    *,
+    reason: str = "",
+    author: str = "",
+    when: str = "",
+) -> Network:
+    """Return the network without an edge, and the change in its `history`.
+
+    Of all networks without the edge, it's the nearest by Kullback-Leibler divergence.
+    """
+    note = Edit(feature, "remove edge", {"parent": parent}, reason, author, when)
     edited = NetworkInformation(network).without_edge(parent, feature)
     if edited is None:
         raise MemoryBoundError(

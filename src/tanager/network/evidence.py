@@ -187,6 +187,15 @@ def find_feature(known: Sequence[str], name: Any, option: str = "") -> int:
     return known.index(name)
 
 
+def find_class(classes: tuple[Any, ...], label: Any) -> int:
+    """Return the index of a class, passed as itself or as text."""
+    for at, known in enumerate(classes):
+        if known == label or str(known) == str(label):
+            return at
+    known = ", ".join(map(repr, classes[:20]))
+    raise ConfigurationError(f"{label!r} is not one of the classes {known}.")
+
+
 def check_count(name: str, value: Any, least: int) -> None:
     """Raise if a value isn't an integer of at least `least`."""
     if not (isinstance(value, int | np.integer) and value >= least):

@@ -15,6 +15,7 @@ from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import abridged, visible
 from tanager.network.answers import align_columns
+from tanager.network.evidence import find_class
 from tanager.network.network import Network, network_of
 
 # Shown wherever features are ranked by their individual information.
@@ -306,15 +307,6 @@ def _alone(network: Network, codes: NDArray[Any], target: int, against: int) -> 
         elif (code := int(codes[feature])) < log_given.shape[0]:
             out[at] = log_given[code, target] - log_given[code, against]
     return out
-
-
-def find_class(classes: tuple[Any, ...], label: Any) -> int:
-    """Return the index of a class, passed as itself or as text."""
-    for at, known in enumerate(classes):
-        if known == label or str(known) == str(label):
-            return at
-    known = ", ".join(map(repr, classes[:20]))
-    raise ConfigurationError(f"{label!r} is not one of the classes {known}.")
 
 
 def _chance(log_odds: float) -> float:

@@ -127,8 +127,6 @@ class NetworkInformation:
         joint: of all networks without the edge, the nearest to this one by
         Kullback-Leibler divergence.
         """
-        from tanager.network.network import Network
-
         structure, at = self.network.structure, self._place(feature)
         parents = structure.parent_indices[at]
         names = [structure.names[p] for p in parents]
@@ -152,7 +150,7 @@ class NetworkInformation:
         families[at] = GroupedTable.of_groups(logs, within, groups)
         tables = Tables(self.network.log_prior, tuple(families), self.network.tables.normalized)
         shorter = type(structure)(structure.names, structure.selected, tuple(fewer))
-        return Network(self.network.codebook, shorter, tables)
+        return type(self.network)(self.network.codebook, shorter, tables)
 
     def effect(self, feature: str, target: int) -> Floats | None:
         """Return the contribution of each value on its own to a class's log-odds, shape (arity,).

@@ -39,8 +39,42 @@ BATCH_ROWS = 1 << 16  # rows of codes looked up at a time
 IMPOSSIBLE = -600.0  # log-probability below which evidence contradicts the network
 
 
-def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer:
-    """Implement `Network.query`."""
+def query(network: Network, targets: str | Sequence[str], evidence: Any = None) -> Answer:
+    """Return P(targets | evidence), for any features and the class given any others.
+
+    Parameters
+    ----------
+    targets : str or sequence of str
+        Features, and the target's name for the class (``"class"`` if it has none).
+    evidence : mapping, table or None
+        What is known: a mapping from names to raw values, `OneOf`, `Interval`, `Soft`, or
+        None for a missing cell. A table of raw values asks the same question for each row;
+        columns that aren't included are unknown.
+
+    Returns
+    -------
+    Answer
+        A labelled table: `to_pandas`, `probabilities`.
+
+    Notes
+    -----
+    Exact: features that are neither known nor queried are summed out.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> from tanager.network import OneOf
+    >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+    >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1, 1, 0, 0] * 5).network_
+    >>> print(network.query("x1", {"x0": "rain"}))
+    P(x1 | evidence)
+    x1    P
+    cold  0.4509
+    mild  0.4509
+    warm  0.0983
+    >>> network.query("class", {"x1": OneOf("cold", "mild")}).probabilities.round(3)
+    array([0.378, 0.622])
+    """
     require_probabilities(network)
     names, known = names_of(network, targets), read_evidence(network, evidence)
     domain, label = network.codebook.domain, class_name(network)
@@ -88,8 +122,11 @@ def ask(network: Network, targets: str | Sequence[str], evidence: Any) -> Answer
     return Answer(tuple(names), values, shares, total)
 
 
-def log_evidence(network: Network, evidence: Any) -> Any:
-    """Implement `Network.log_probability`."""
+def log_probability(network: Network, evidence: Any) -> Any:
+    """Return log P(evidence): a number for a mapping, an array for a table of rows.
+
+    Evidence is passed as for `query`.
+    """
     require_probabilities(network)
     known = read_evidence(network, evidence)
     logs = log_sum_exp(_log_joint(network, known), axis=1)
@@ -119,8 +156,29 @@ def refuse_impossible(log_evidence: Floats) -> None:
         raise DataError(f"{where} is impossible under this network: it has probability zero.")
 
 
-def complete(network: Network, evidence: Any, n: int, of: Sequence[str] | None) -> list[Completion]:
-    """Implement `Network.most_probable`."""
+def most_probable(
+    network: Network, evidence: Any = None, n: int = 3, *, of: Sequence[str] | None = None
+) -> list[Completion]:
+    """Return the most probable completions of a row, best first.
+
+    Parameters
+    ----------
+    evidence : mapping or None
+        As for `query`.
+    n : int, default=3
+        How many completions to return.
+    of : sequence of str, optional
+        Complete only these features (or the class), and sum out the others. By default,
+        everything unknown is completed jointly.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+    >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1, 1, 0, 0] * 5).network_
+    >>> network.most_probable({"x1": "warm"}, n=1)[0].values
+    {'x0': 'sun', 'class': '0'}
+    """
     check_count("n", n, 1)
     if of is not None:
         return _of_some(network, evidence, n, of)
@@ -141,7 +199,7 @@ def complete(network: Network, evidence: Any, n: int, of: Sequence[str] | None) 
 
 def _of_some(network: Network, evidence: Any, n: int, of: Sequence[str]) -> list[Completion]:
     """Return the most probable values of some features, with all others summed out."""
-    answer = ask(network, of, evidence)
+    answer = query(network, of, evidence)
     if answer.n_rows is not None:
         raise ConfigurationError("most_probable takes one row of evidence: a mapping.")
     flat = answer.probabilities.ravel()
@@ -200,8 +258,31 @@ def _ranked(network: Network, known: Known, n: int) -> Iterator[tuple[float, int
             held[feature] = code
 
 
-def draw(network: Network, n: int, given: Any, random_state: Any) -> pa.Table:
-    """Implement `Network.sample`."""
+def sample(network: Network, n: int, given: Any = None, random_state: Any = None) -> pa.Table:
+    """Draw rows from P(features, class | evidence), with the columns of the training table.
+
+    Parameters
+    ----------
+    n : int
+    given : mapping or None
+        Evidence, as for `query`.
+    random_state : int, numpy.random.Generator or None
+
+    Returns
+    -------
+    pyarrow.Table
+        One column per feature of the network, and the class. Numbers are uniform within
+        their interval (outer ones are assumed to be as wide as their neighbours), and integers
+        if all cuts are; cells drawn as missing are null.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+    >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1, 1, 0, 0] * 5).network_
+    >>> network.sample(3, given={"x0": "sun"}, random_state=0)["x0"].to_pylist()
+    ['sun', 'sun', 'sun']
+    """
     check_count("n", n, 0)
     rng = np.random.default_rng(random_state)
     codes, labels = _draw_codes(network, one_row(network, given), int(n), rng)
@@ -257,8 +338,30 @@ def _pick(
     return out
 
 
-def impute(network: Network, X: Any, method: str, random_state: Any) -> pa.Table:
-    """Implement `Network.impute`."""
+def impute(network: Network, X: Any, method: str = "mean", random_state: Any = None) -> pa.Table:
+    """Fill in missing cells from P(cell | the rest of the row).
+
+    Parameters
+    ----------
+    X : table
+    method : {"mean", "mode", "draw"}, default="mean"
+        The expected number (for categories and dates, the most probable value), the most
+        probable value, or a joint draw of a row's missing cells.
+    random_state : int, numpy.random.Generator or None
+        For ``method="draw"``.
+
+    Returns
+    -------
+    pyarrow.Table
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+    >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1, 1, 0, 0] * 5).network_
+    >>> network.impute([["sun", None], [None, "cold"]], "mode").to_pydict()
+    {'x0': ['sun', 'rain'], 'x1': ['mild', 'cold']}
+    """
     if method not in ("mean", "mode", "draw"):
         raise ConfigurationError(f"method={method!r}. Allowed: 'mean', 'mode', 'draw'.")
     require_probabilities(network)

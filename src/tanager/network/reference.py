@@ -27,6 +27,7 @@ from tanager.codes.hashing import sample_rows
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.network.checks import as_list, conform, need
+from tanager.network.propagation import require_probabilities
 from tanager.network.recalibration import estimate_shares, recalibrate
 from tanager.numerics import Floats, log_softmax, log_sum_exp
 from tanager.parameters.tables import HeldOutRows
@@ -194,10 +195,68 @@ def read_familiar(network: Network, X: Any) -> Familiar:
     return Familiar(codes, log_unseen)
 
 
-def log_probability(network: Network, rows: Familiar) -> Floats:
+def _log_probability(network: Network, rows: Familiar) -> Floats:
     """Return log P(x) of rows, including unseen values, shape (n_rows,)."""
     joint = network.log_joint_of_codes(rows.codes)
     return np.asarray(log_sum_exp(joint, axis=1) + rows.log_unseen.sum(axis=0))
+
+
+def familiarity(network: Network, X: Any) -> Floats:
+    """Return, per row, the share of training rows that are no more probable.
+
+    Near 0 for a row unlike the training rows; shape (n_rows,), accurate to half a percent.
+
+    Notes
+    -----
+    The probability is P(x), with the class summed out. A category never seen in training
+    contributes the probability of a new category, (n1 + 1) / (n + 1) if n1 of them
+    occurred once in n rows; a number outside the training range contributes 1 / (n + 1).
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["rain", "cold"]] * 8 + [["sun", "warm"]] * 8 + [["sun", "cold"]] * 4
+    >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1] * 8 + [0] * 12).network_
+    >>> network.familiarity([["rain", "cold"], ["sun", "cold"], ["hail", "warm"]]).round(2)
+    array([0.6, 0.2, 0. ])
+    """
+    require_probabilities(network)
+    reference = reference_of(network)
+    if reference.edited:
+        raise ConfigurationError(
+            "The network was edited after its fit, so how probable it finds the training rows "
+            "isn't known. Ask the network as it was before, or use log_probability or surprise."
+        )
+    return reference.familiarity(_log_probability(network, read_familiar(network, X)))
+
+
+def surprise(network: Network, X: Any) -> Floats:
+    """Return log P(x_i | the rest of the row), exact: which features make a row unusual.
+
+    The lower, the more unusual the value given the others; shape (n_rows, n_features).
+    Missing values that are summed out, and features the network doesn't use, are 0;
+    values never seen in training count as in `familiarity`.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["rain", "cold"]] * 8 + [["sun", "warm"]] * 8 + [["sun", "cold"]] * 4
+    >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1] * 8 + [0] * 12).network_
+    >>> network.surprise([["rain", "cold"], ["rain", "warm"]]).round(2)
+    array([[-0.48, -0.15],
+           [-2.01, -1.96]])
+    """
+    require_probabilities(network)
+    rows = read_familiar(network, X)
+    total, out = _log_probability(network, rows), rows.log_unseen.T.copy()
+    for feature in network.structure.selected:
+        arity = network.codebook.columns[feature].arity
+        known = np.flatnonzero(rows.codes[feature] < arity)
+        others = np.ascontiguousarray(rows.codes[:, known])
+        others[feature] = arity
+        rest = Familiar(others, rows.log_unseen[:, known])
+        out[known, feature] = total[known] - _log_probability(network, rest)
+    return out
 
 
 def reference_of(network: Network) -> Reference:

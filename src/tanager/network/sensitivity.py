@@ -27,7 +27,7 @@ import numpy as np
 from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import align_columns
 from tanager.network.evidence import LEAST, check_count, class_name, read_evidence
-from tanager.network.queries import IMPOSSIBLE, ask, refuse_impossible
+from tanager.network.queries import IMPOSSIBLE, query, refuse_impossible
 from tanager.numerics import Floats
 
 if TYPE_CHECKING:
@@ -119,9 +119,44 @@ class Sensitivity:
 
 
 def find_sensitivity(
-    network: Network, target: Mapping[str, Any], evidence: Mapping[str, Any] | None, n: int
+    network: Network,
+    target: Mapping[str, Any],
+    evidence: Mapping[str, Any] | None = None,
+    *,
+    n: int = 10,
 ) -> Sensitivity:
-    """Implement `Network.sensitivity`."""
+    """Return how P(target | evidence) responds to table entries and to pieces of evidence.
+
+    Parameters
+    ----------
+    target : mapping
+        From one or more names to values: the queried event.
+    evidence : mapping or None
+        As for `query`.
+    n : int, default=10
+        How many table entries to return, the largest effects first.
+
+    Returns
+    -------
+    Sensitivity
+        `entries`: the derivative with respect to each table entry, with the other values of its
+        context changing in proportion. `evidence`: the answer without each piece, and the
+        range it could take if one more feature were known. `to_pandas`.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+    >>> network = BayesNetClassifier("naive", "laplace").fit(X, [1, 1, 0, 0] * 5).network_
+    >>> print(network.sensitivity({"class": 1}, {"x1": "cold"}, n=3))
+    P(class=1 | x1=cold) = 0.8571
+    entry                      P  derivative   effect
+    P(class=0)            0.5000     -0.4898  -0.1224
+    P(class=1)            0.5000     +0.4898  +0.1224
+    P(x1=cold | class=0)  0.0769     -1.5918  -0.1130
+    x1: 0.5000 without it
+    x0: 0.3529 (sun) to 0.9851 (rain)
+    """
     if not (evidence is None or isinstance(evidence, Mapping)):
         raise ConfigurationError(
             "evidence must be a mapping from names to values, such as {'smoker': 'yes'}; got "
@@ -189,7 +224,7 @@ def _joint(network: Network, members: tuple[int, ...], given: Mapping[str, Any])
     codes = read_evidence(network, given).codes[:, 0]
     fixed = {one: int(codes[one]) for one in members if codes[one] < domain.arities[one]}
     free = [domain.names[one] for one in members if one not in fixed]
-    found = ask(network, [class_name(network), *free], given).probabilities
+    found = query(network, [class_name(network), *free], given).probabilities
     out = np.zeros((domain.n_classes, *(int(domain.arities[one]) for one in members)))
     out[(slice(None), *(fixed.get(one, slice(None)) for one in members))] = found
     return out
@@ -214,8 +249,8 @@ def _pieces(
     unknown = [one for one in network.structure.features if one not in given and one not in target]
     more = []
     for name in unknown:
-        before = ask(network, name, given)
-        after = ask(network, name, {**given, **target})
+        before = query(network, name, given)
+        after = query(network, name, {**given, **target})
         joint = np.exp(after.log_evidence - before.log_evidence) * after.probabilities
         possible = before.probabilities > 1e-9
         chances = np.where(possible, joint / np.maximum(before.probabilities, LEAST), np.nan)

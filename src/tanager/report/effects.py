@@ -12,7 +12,7 @@ from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.errors import ConfigurationError
 from tanager.escaping import abridged
 from tanager.network import LabelledTable, Network, NetworkInformation
-from tanager.network.explanation import find_class
+from tanager.network.evidence import find_class
 from tanager.network.information import log_odds
 from tanager.network.network import network_of
 from tanager.report.model_page.features import count_interval

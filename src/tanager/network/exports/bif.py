@@ -14,10 +14,11 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from html import escape
 from itertools import product
 from math import prod
 from typing import TYPE_CHECKING
-from xml.sax.saxutils import escape
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,6 +184,7 @@ def _words(texts: Iterable[str]) -> list[str]:
     return distinct(words)
 
 
+_escaped = partial(escape, quote=False)
 NOTE = "tanager = "  # start of the property that contains the codebook
 
 # XML 1.0 doesn't allow control characters, escaped or not.
@@ -205,16 +207,16 @@ def to_xmlbif(network: Network) -> str:
         '<BIF VERSION="0.3">',
         "<NETWORK>",
         "<NAME>tanager</NAME>",
-        f"<PROPERTY>{NOTE}{escape(note)}</PROPERTY>",
+        f"<PROPERTY>{NOTE}{_escaped(note)}</PROPERTY>",
     ]
     for name, variable in zip(names, variables, strict=True):
-        lines += ['<VARIABLE TYPE="nature">', f"  <NAME>{escape(name)}</NAME>"]
+        lines += ['<VARIABLE TYPE="nature">', f"  <NAME>{_escaped(name)}</NAME>"]
         states = xml_names(variable.states)
-        lines += [f"  <OUTCOME>{escape(state)}</OUTCOME>" for state in states]
+        lines += [f"  <OUTCOME>{_escaped(state)}</OUTCOME>" for state in states]
         lines.append("</VARIABLE>")
     for name, variable in zip(names, variables, strict=True):
-        lines += ["<DEFINITION>", f"  <FOR>{escape(name)}</FOR>"]
-        lines += [f"  <GIVEN>{escape(names[p])}</GIVEN>" for p in variable.parents]
+        lines += ["<DEFINITION>", f"  <FOR>{_escaped(name)}</FOR>"]
+        lines += [f"  <GIVEN>{_escaped(names[p])}</GIVEN>" for p in variable.parents]
         lines.append(f"  <TABLE>{join_numbers(variable.probabilities.ravel(), ' ')}</TABLE>")
         lines.append("</DEFINITION>")
     return "\n".join([*lines, "</NETWORK>", "</BIF>", ""])

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from tanager.codes.columns import NumericColumn
 from tanager.codes.groups import tells_all
 from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.network.editing import Edit
 from tanager.network.exports.bif import target_name
-from tanager.network.history import Edit
 from tanager.network.marginal import eliminate
 
 if TYPE_CHECKING:
