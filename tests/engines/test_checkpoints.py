@@ -194,12 +194,12 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     next(tmp_path.glob("passes-parameters-*.npz")).write_bytes(b"half of it")
     with pytest.raises(ModelFileError, match="Delete the folder"):
         fit(structure="tan", parameters="discriminative", checkpoint=tmp_path)
-    text = (tmp_path / "structure.json").read_text()
-    parents = json.loads(text)["parents"]
+    text = (tmp_path / "checkpoint.json").read_text()
+    parents = json.loads(text)["structure"]["parents"]
     other = text.replace(json.dumps(parents), json.dumps([[] for _ in parents]))
     assert other != text
-    (tmp_path / "structure.json").write_text(other)
-    with pytest.raises(ModelFileError, match=r"structure.json is damaged"):
+    (tmp_path / "checkpoint.json").write_text(other)
+    with pytest.raises(ModelFileError, match=r"checkpoint.json is damaged"):
         fit(structure="tan", parameters="discriminative", checkpoint=tmp_path)
 
 

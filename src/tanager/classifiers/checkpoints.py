@@ -2,8 +2,7 @@
 
 Until the fit is done, the folder contains::
 
-    checkpoint.json    which fit it is: version, options, data
-    structure.json     the structure, once it's learned
+    checkpoint.json    which fit it is (version, options, data), and its structure once learned
     passes-*.npz       what the passes of the current stage gathered, see `JournalEngine`
 """
 
@@ -43,14 +42,22 @@ class FitCheckpoint:
     ) -> None:
         if not isinstance(folder, str | os.PathLike):
             raise ConfigurationError(f"checkpoint={folder!r}. Allowed: a folder's path, or None.")
-        self._facts = {
-            "tanager": __version__,
-            "options": _checksum(_identify_options(options, context)),
-            "data": data,
+        fit = {
+            "another version of Tanager": __version__,
+            "other options": _checksum(_identify_options(options, context)),
+            "other rows": data,
         }
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._refuse_others()
+        self._content = self._read()
+        if not self._content:
+            self._write({"fit": fit})
+        other = [kind for kind, value in fit.items() if self._content["fit"].get(kind) != value]
+        if other:
+            raise ConfigurationError(
+                f"checkpoint={str(self.folder)!r} belongs to another fit: {' and '.join(other)}. "
+                f"Use the same, or another folder. {_DELETE}"
+            )
         self._journal = JournalEngine(context.engine, self.folder, SECONDS)
         context.engine = self._journal
 
@@ -60,65 +67,48 @@ class FitCheckpoint:
 
     def structure(self) -> tuple[Structure, dict[str, Any]] | None:
         """Return the structure and its record, if it was already learned."""
-        found = self._read("structure.json")
+        found = self._content.get("structure")
         if found is None:
             return None
-        if found.pop("sha256", None) != _checksum(found):
-            raise ModelFileError(
-                f"{self.folder / 'structure.json'} is damaged: wrong checksum. {_DELETE}"
-            )
         parents = tuple(map(tuple, found["parents"]))
         structure = Structure(tuple(found["names"]), tuple(found["selected"]), parents)
         return structure, dict(found["record"])
 
     def keep_structure(self, structure: Structure, record: Mapping[str, Any]) -> None:
         """Store the structure, which ends its stage."""
-        content = {
-            "names": list(structure.names),
-            "selected": list(structure.selected),
-            "parents": [list(parents) for parents in structure.parent_indices],
+        found = {
+            "names": structure.names,
+            "selected": structure.selected,
+            "parents": structure.parent_indices,
             "record": dict(record),
         }
-        content = json.loads(json.dumps(content, default=_plain))
-        self._write("structure.json", {**content, "sha256": _checksum(content)})
+        self._write({**self._content, "structure": found})
         self._journal.end()
 
     def clear(self) -> None:
         """Remove everything, including what killed fits left of other stages."""
         self._journal.end()
-        ours = ("passes-*.npz", "structure.json", "checkpoint.json", ".*.part")
-        for pattern in ours:
+        for pattern in ("passes-*.npz", "checkpoint.json", ".*.part"):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
 
-    def _refuse_others(self) -> None:
-        found = self._read("checkpoint.json")
-        if found is None:
-            self._write("checkpoint.json", self._facts)
-            return
-        other = [name for name, value in self._facts.items() if found.get(name) != value]
-        if other:
-            what = {"tanager": "another version of Tanager", "options": "other options"}
-            kinds = " and ".join(what.get(name, "other rows") for name in other)
-            raise ConfigurationError(
-                f"checkpoint={str(self.folder)!r} belongs to another fit: {kinds}. Use the "
-                f"same, or another folder. {_DELETE}"
-            )
-
-    def _read(self, name: str) -> dict[str, Any] | None:
-        path = self.folder / name
+    def _read(self) -> dict[str, Any]:
+        """Return the content of the file, empty if there is none."""
+        path = self.folder / "checkpoint.json"
         try:
             found = json.loads(path.read_text())
         except FileNotFoundError:
-            return None
+            return {}
         except (OSError, ValueError, RecursionError) as error:
             raise ModelFileError(f"{path} can't be read ({error}). {_DELETE}") from error
-        if not isinstance(found, dict):
-            raise ModelFileError(f"{path} isn't a JSON object. {_DELETE}")
+        if not isinstance(found, dict) or found.pop("sha256", None) != _checksum(found):
+            raise ModelFileError(f"{path} is damaged: wrong checksum. {_DELETE}")
         return found
 
-    def _write(self, name: str, content: Mapping[str, Any]) -> None:
-        write_text(self.folder / name, json.dumps(content))
+    def _write(self, content: Mapping[str, Any]) -> None:
+        self._content = json.loads(json.dumps(content, default=_plain))
+        signed = {**self._content, "sha256": _checksum(self._content)}
+        write_text(self.folder / "checkpoint.json", json.dumps(signed))
 
 
 def _identify_options(options: Mapping[str, Any], context: FitContext) -> dict[str, Any]:

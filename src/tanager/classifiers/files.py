@@ -56,7 +56,7 @@ def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
         )
     facts = {
         "estimator": plain_parameters(estimator),
-        "info": {stage: _facts_of_stage(record) for stage, record in estimator.info_.items()},
+        "info": _facts_of_model(estimator.info_),
     }
     write_model(estimator.network_, path, facts, lambda part: load(part).network_)
 
@@ -146,7 +146,7 @@ def _check_info(info: Any) -> dict[str, Any]:
     """Return a file's facts about the fit after checking their types."""
     if not isinstance(info, dict) or not all(isinstance(stage, dict) for stage in info.values()):
         raise ModelFileError("the facts about the fit aren't an object of objects.")
-    kept = {name: _facts_of_stage(stage) for name, stage in info.items()}
+    kept = _facts_of_model(info)
     rows = kept.get("codes", {}).get("rows", 0)
     if type(rows) is not int or not 0 <= rows < 2**63:
         raise ModelFileError(f"the fit's number of rows is {str(rows)[:40]!r}.")
@@ -179,11 +179,12 @@ def _refuse(value: Any, name: str) -> NoReturn:
     )
 
 
-def _facts_of_stage(record: Any) -> dict[str, Any]:
-    """Return a stage's facts about the model, without those about the run."""
-    if not isinstance(record, Mapping):
-        return {}
-    return _scalars({key: value for key, value in record.items() if key not in RUN_FACTS})
+def _facts_of_model(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stages' facts about the model, without those about the run."""
+    return {
+        stage: _scalars({key: value for key, value in record.items() if key not in RUN_FACTS})
+        for stage, record in info.items()
+    }
 
 
 def _scalars(info: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:

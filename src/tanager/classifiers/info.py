@@ -13,7 +13,6 @@ from tanager.codes import Codebook
 from tanager.errors import ColumnWarning
 
 LONG = 8  # entries beyond which a list or mapping is only counted
-
 _OF_FIRST_ROWS = frozenset(("fingerprint", "mutual_information"))
 MOST = 8  # columns named in a warning
 MANY_CLASSES = 20  # or more: the target may be an identifier
@@ -52,20 +51,23 @@ class Info(dict[str, Any]):
             facts = record if isinstance(record, Mapping) else {"": record}
             width = max((len(str(key)) for key in facts), default=0)
             for key, value in facts.items():
-                lines.append(f"  {key!s:<{width}}  {_short(value, stage, key)}")
+                entries = f"{len(value)} entries" if hasattr(value, "__len__") else ""
+                shown = short_fact(value) or f"{entries}, in info_[{stage!r}][{key!r}]"
+                lines.append(f"  {key!s:<{width}}  {shown}")
         return "\n".join(lines)
 
     __str__ = __repr__
 
 
-def _short(value: Any, stage: str, key: str) -> str:
+def short_fact(value: Any) -> str:
+    """Return a fact as text; empty if it's a long or nested list or mapping."""
     plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     if not isinstance(plain, Mapping | list | tuple):
         return f"{plain:.4g}" if isinstance(plain, float) else str(plain)
     inside = plain.values() if isinstance(plain, Mapping) else plain
     if len(plain) > LONG or any(isinstance(one, Mapping | list | tuple) for one in inside):
-        return f"{len(plain)} entries, in info_[{stage!r}][{key!r}]"
-    shown = [_short(one, stage, key) for one in inside]
+        return ""
+    shown = [short_fact(one) for one in inside]
     if isinstance(plain, Mapping):
         shown = [f"{name} {one}" for name, one in zip(plain, shown, strict=True)]
     return ", ".join(shown) or "none"

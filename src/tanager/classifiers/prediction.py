@@ -1,14 +1,12 @@
-"""From X to class scores: on any engine, lazily for a Dask DataFrame."""
+"""From X to class scores, on any engine."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass
-from functools import partial, wraps
 from itertools import chain, islice
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +20,6 @@ from tanager.network import Network
 from tanager.numerics import Floats
 from tanager.progress import Progress
 from tanager.sources import Fragment, Source
-from tanager.sources.datasets import is_dask_frame
 from tanager.sources.source import TablePart
 
 LEAST_ROWS = 20  # without a known value, before a warning about a column
@@ -46,46 +43,6 @@ def target_among(X: Any, y: Any) -> str | None:
     return name if type(column) is type(y) and column.equals(y) else None
 
 
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def check_fitted(estimator: Any) -> None:
-    """Raise an error if `fit` wasn't called."""
-    if not hasattr(estimator, "network_"):
-        from sklearn.exceptions import NotFittedError
-
-        raise NotFittedError(
-            f"This {type(estimator).__name__} instance is not fitted yet. Call 'fit' with "
-            "appropriate arguments before using this estimator."
-        )
-
-
-def lazy_for_dask(method: Method) -> Method:
-    """Make a prediction method return a lazy Dask array for a Dask DataFrame."""
-
-    @wraps(method)
-    def predict(self: Any, X: Any, **options: Any) -> Any:
-        if not is_dask_frame(X):
-            return method(self, X, **options)
-        check_fitted(self)
-        plain = copy(self)
-        plain.engine, plain.n_jobs, plain.verbose, plain._kept_counts = "local", None, 0, None
-        # The result's type and number of columns, inferred from one row of unknown values.
-        unknown = {name: [None] for name in self.network_.codebook.domain.names}
-        like = np.asarray(method(plain, unknown, **options))[:0]
-        work = partial(_predict_partition, plain, method.__name__, like, options)
-        return X.map_partitions(work, meta=like)
-
-    return predict  # type: ignore[return-value]
-
-
-def _predict_partition(
-    classifier: Any, method: str, empty: NDArray[Any], options: dict[str, Any], frame: Any
-) -> NDArray[Any]:
-    found: NDArray[Any] = getattr(classifier, method)(frame, **options) if len(frame) else empty
-    return found
-
-
 Score = Callable[[Network, Codes], Floats]
 
 
@@ -107,16 +64,15 @@ class FragmentScorer:
 
     def __call__(self, fragment: Fragment) -> list[ScoredBatch]:
         """Return the scores of all rows."""
-        return [self._score(batch) for batch in self.table.code(fragment)]
-
-    def _score(self, batch: CodedBatch) -> ScoredBatch:
-        # The codes for missing and unknown are the last ones.
-        codes, ends = batch.codes, self.network.codebook.null_codes
-        # Most features have a known value in the first rows: only the others are checked further.
-        known: NDArray[np.bool_] = np.any(codes[:, :LEAST_ROWS] < ends[:, None], axis=1)
-        for at in np.flatnonzero(~known):
-            known[at] = (codes[at] < ends[at]).any()
-        return ScoredBatch(self.score(self.network, codes), known, batch)
+        scored, ends = [], self.network.codebook.null_codes  # the last: of missing and unknown
+        for batch in self.table.code(fragment):
+            codes = batch.codes
+            # Most features have a known value in the first rows: only the others are read further.
+            known: NDArray[np.bool_] = np.any(codes[:, :LEAST_ROWS] < ends[:, None], axis=1)
+            for at in np.flatnonzero(~known):
+                known[at] = (codes[at] < ends[at]).any()
+            scored.append(ScoredBatch(self.score(self.network, codes), known, batch))
+        return scored
 
 
 def predict_log_joint(
@@ -150,7 +106,7 @@ def score_table(
     window = 2 * int(getattr(engine, "n_jobs", 8))
     while some := list(islice(pieces, window)):
         for batch in chain.from_iterable(engine.map(scorer, some, Progress(), "predict")):
-            unseen.add(batch.rows.n_rows, batch.known)
+            unseen.add(batch)
             yield batch
 
 
@@ -158,24 +114,23 @@ class UnseenColumns:
     """Finds input columns in which no row has a known value, such as 'YES' for 'Yes'."""
 
     def __init__(self, network: Network) -> None:
-        self._codebook = network.codebook
-        self._read = network.structure.selected
-        self._n_rows = 0
+        self._network, self._n_rows = network, 0
         self._known = np.zeros(network.codebook.domain.n_features, dtype=np.bool_)
 
-    def add(self, n_rows: int, known: NDArray[np.bool_]) -> None:
-        """Add rows, with which features have a known value in any of them."""
-        self._n_rows += n_rows
-        self._known |= known
+    def add(self, batch: ScoredBatch) -> None:
+        """Add rows that were scored."""
+        self._n_rows += batch.rows.n_rows
+        self._known |= batch.known
 
     def warn(self, matched: MatchedTable) -> None:
         """Warn about columns without a known value: missing in all rows, or only unseen values."""
         if self._n_rows < LEAST_ROWS:
             return  # too few to tell
-        columns, names, given = self._codebook.columns, matched.features, matched.table.names
+        columns, names = self._network.codebook.columns, matched.features
+        given = matched.table.names
         strange = [
             columns[at].name
-            for at in self._read
+            for at in self._network.structure.selected
             if not self._known[at] and columns[at].null_code > 0 and names[at] in given
         ]
         if strange:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.classifiers.fitting import KeptCounts
 from tanager.classifiers.info import Info
-from tanager.classifiers.prediction import as_table, check_fitted, lazy_for_dask, predict_log_joint
+from tanager.classifiers.prediction import as_table, predict_log_joint
 from tanager.codes import Chunk, encode_rows
 from tanager.codes.targets import as_labels
 from tanager.engines import Engine, FitContext, resolve_engine
@@ -35,7 +35,6 @@ from tanager.network.uncertainty import (
 )
 from tanager.numerics import Floats, log_sum_exp
 from tanager.parameters import log_posterior, posterior
-from tanager.sources.datasets import is_dask_frame
 from tanager.structure import Structure
 
 
@@ -50,7 +49,6 @@ class NetworkPredictor(Classifier, Decides):
     n_jobs: int | None
     memory_limit: str | int | None
 
-    @lazy_for_dask
     def predict(self, X: Any, *, abstain: float | None = None) -> NDArray[Any]:
         """Return the most probable class of each row.
 
@@ -78,7 +76,6 @@ class NetworkPredictor(Classifier, Decides):
         found[posterior(joint).max(axis=1, initial=0.0) < least] = None
         return found
 
-    @lazy_for_dask
     def predict_interval(self, X: Any, *, level: float = 0.9) -> Floats:
         """Return an interval for each P(class | row), shape (n_rows, n_classes, 2).
 
@@ -145,22 +142,18 @@ class NetworkPredictor(Classifier, Decides):
         self.network_ = replace(self.network_, calibration=calibration)
         return self
 
-    @lazy_for_dask
     def predict_proba(self, X: Any) -> Floats:
         """Return P(class | row), shape (n_rows, n_classes): the model's posterior."""
         return posterior(self.predict_joint_log_proba(X))
 
-    @lazy_for_dask
     def predict_log_proba(self, X: Any) -> Floats:
         """Return log P(class | row), shape (n_rows, n_classes)."""
         return log_posterior(self.predict_joint_log_proba(X))
 
-    @lazy_for_dask
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """Return log P(class, row), shape (n_rows, n_classes)."""
         return predict_log_joint(self._asked(), X, self.engine, self.n_jobs)
 
-    @lazy_for_dask
     def score_samples(self, X: Any) -> Floats:
         """Return log P(row), the class summed out: low for unusual rows.
 
@@ -178,7 +171,6 @@ class NetworkPredictor(Classifier, Decides):
         require_probabilities(self._asked())
         return np.asarray(log_sum_exp(self.predict_joint_log_proba(X), axis=1))
 
-    @lazy_for_dask
     def familiarity(self, X: Any) -> Floats:
         """Return for each row the share of training rows at most as probable: low if unusual.
 
@@ -206,7 +198,6 @@ class NetworkPredictor(Classifier, Decides):
         engine = resolve_engine(self.engine, self.n_jobs)
         return measure_drift(self._asked(), as_table(X), y, engine, alpha=alpha, least=least)
 
-    @lazy_for_dask
     def predict_cumulative(self, X: Any) -> Floats:
         """Return P(class at most c | row), shape (n_rows, n_classes), for ordered classes."""
         if not self._asked().codebook.target.ordered:
@@ -219,10 +210,16 @@ class NetworkPredictor(Classifier, Decides):
         return found
 
     def _asked(self) -> Network:
-        check_fitted(self)
+        """Return the network, or raise an error if `fit` wasn't called."""
+        if not hasattr(self, "network_"):
+            from sklearn.exceptions import NotFittedError
+
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with "
+                "appropriate arguments before using this estimator."
+            )
         return self.network_
 
-    @lazy_for_dask
     def decision_function(self, X: Any) -> Floats:
         """Return the log-odds of the second of two classes, (n_rows,), or log-posteriors of more.
 
@@ -242,7 +239,7 @@ class NetworkPredictor(Classifier, Decides):
         >>> BayesNetClassifier("naive", "laplace").fit(table, "label").score(table, "label")
         1.0
         """
-        check_fitted(self)
+        self._asked()
         if y is None:
             raise ConfigurationError(
                 "score requires the true classes. Pass y, or the name of their column in X."
@@ -250,13 +247,10 @@ class NetworkPredictor(Classifier, Decides):
         if not isinstance(y, str):
             from sklearn.metrics import accuracy_score
 
-            found: Any = self.predict(X)  # lazy if X is
-            if is_dask_frame(X):
-                found, y = found.compute(), np.asarray(y)
-            labels = as_labels(y)[0]
+            labels = as_labels(np.asarray(y) if hasattr(y, "compute") else y)[0]
             y = labels.dictionary_decode() if hasattr(labels, "dictionary") else labels
             y = y.to_numpy(zero_copy_only=False)
-            return float(accuracy_score(y, found, sample_weight=sample_weight))
+            return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
         right = total = 0.0
         for chunk, weights in self._labelled(X, y, sample_weight):
             best = self.network_.log_joint_of_codes(chunk.codes).argmax(axis=1)
@@ -316,7 +310,7 @@ class NetworkPredictor(Classifier, Decides):
         X and y are rows to evaluate on; training rows are recognised, and predicted by
         cross-validation. For the options, see `tanager.report.model_page.render_report`.
         """
-        check_fitted(self)
+        self._asked()
         # Reports belong to a layer above.
         import_module("tanager.report.model_page").write_report(self, path, X, y, **options)
 

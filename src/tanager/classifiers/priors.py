@@ -20,12 +20,7 @@ from tanager.network import Network, NetworkInformation
 from tanager.network.evidence import find_class
 from tanager.network.given_tables import CLASS, read_family, read_table
 from tanager.numerics import Floats
-from tanager.parameters import (
-    CountLearner,
-    ParameterLearner,
-    TablePrior,
-    Tables,
-)
+from tanager.parameters import CountLearner, ParameterLearner, TablePrior, Tables
 from tanager.parameters.discriminative import Discriminative
 from tanager.parameters.discriminative.problem import resolve_base
 from tanager.structure import Constraints, Structure
@@ -97,8 +92,8 @@ def _class_signs(
     name: str, asked: Any, classes: NDArray[Any], *, ordered: bool
 ) -> NDArray[np.int8]:
     """Return each class's sign along a feature; only the outermost of ordered classes have one."""
-    signs, by_class = np.zeros(len(classes), np.int8), isinstance(asked, Mapping)
-    for sign in asked.values() if by_class else (asked,):
+    signs, labels = np.zeros(len(classes), np.int8), classes.tolist()
+    for sign in asked.values() if isinstance(asked, Mapping) else (asked,):
         number = isinstance(sign, int | float | np.number) and not isinstance(sign, bool)
         if not (number and abs(sign) == 1):
             raise ConfigurationError(
@@ -106,23 +101,20 @@ def _class_signs(
                 "than two classes a mapping from a class to one of them.",
                 parameter="monotonic",
             )
-    if not by_class:
-        if ordered and len(classes) > 2:
-            signs[0] = -asked
-        elif len(classes) > 2:
+    if not isinstance(asked, Mapping):
+        if len(classes) > 2 and not ordered:
             raise ConfigurationError(
                 f"monotonic[{name!r}] is {asked!r}, but there are {len(classes)} classes. Say "
-                f"which one rises or falls: {{{name!r}: {{{classes.tolist()[0]!r}: {asked!r}}}}}.",
+                f"which one rises or falls: {{{name!r}: {{{labels[0]!r}: {asked!r}}}}}.",
                 parameter="monotonic",
             )
-        signs[-1] = asked
-        return signs
+        asked = {labels[0]: -asked, labels[-1]: asked} if len(classes) > 2 else {labels[-1]: asked}
     for label, sign in asked.items():
-        place = [at for at, one in enumerate(classes.tolist()) if label in (one, str(one))]
+        place = [at for at, one in enumerate(labels) if label in (one, str(one))]
         if not place:
             raise ConfigurationError(
                 f"monotonic[{name!r}] names the class {label!r}. The classes are: "
-                f"{listed(classes.tolist())}.",
+                f"{listed(labels)}.",
                 parameter="monotonic",
             )
         signs[place[0]] = sign

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-import numpy as np
-
 from tanager.classifiers.fitting import RUN_PARAMETERS
+from tanager.classifiers.info import short_fact
 from tanager.codes import Codebook
 from tanager.escaping import visible
 from tanager.report.rendering import page_environment
@@ -59,25 +58,10 @@ def training_facts(info: Mapping[str, Any]) -> list[tuple[str, str]]:
     for stage, content in info.items():
         if isinstance(content, Mapping):
             for name, value in content.items():
-                if name not in _NO_CHOICE:
-                    text = _choice(value)
-                    if text:
-                        facts.append((f"{stage}: {name.replace('_', ' ')}", text))
+                text = "" if value is None or name in _NO_CHOICE else short_fact(value)
+                if text not in ("", "none"):
+                    facts.append((f"{stage}: {name.replace('_', ' ')}", one_line(text)))
     return facts
-
-
-def _choice(value: Any) -> str:
-    """Return a choice in a few words, or nothing if it isn't readable."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, bool | int | str):
-        return str(value)[:200]
-    if isinstance(value, list | tuple) and 0 < len(value) <= 12:
-        texts = [_choice(item) for item in value]
-        return ", ".join(texts) if all(texts) and max(map(len, texts)) < 60 else ""
-    return ""
 
 
 def one_line(value: Any) -> str:
