@@ -16,7 +16,7 @@
     K(score_odds) K(score_posteriors)                                                         \
     /* loglinear.c */                                                                         \
     K(evaluate_sums) K(add_sums) K(sum_cells) K(share_slopes) K(locate_rows) K(weigh_joints)   \
-    K(turn_tables) K(descend) K(score_gains)                                                  \
+    K(turn_tables) K(descend) K(score_gains) K(choose_slants)                                  \
     /* shares.c */                                                                            \
     K(share_families) K(pull_shares)                                                          \
     /* gibbs.c */                                                                             \

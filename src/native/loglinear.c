@@ -12,6 +12,8 @@
 #define FINER 1024.0       /* steps of the fine grid of the loss in one of the slopes */
 #define COARSE 1048576.0   /* and in one of its coarse grid */
 #define MOST_KNOWN 32      /* steps that the optimiser remembers */
+#define SUM_DIGITS 1e9     /* sums along a slant are rounded to this many steps in one */
+#define TRACE 1e-9         /* the weight of a joint value without rows */
 
 typedef struct {
     int64_t n_rows, n_tables, n_wide, n; /* n: columns of scores */
@@ -741,3 +743,158 @@ KERNEL(score_gains,
        "shrink: float\n"
        "singles: float64[n_features] written\n"
        "gains: float64[n_features, n_features] written")
+
+/* Where a joint value of two ordered features stands along a slant. */
+typedef struct {
+    double key;
+    int64_t cell;
+} Place;
+
+/* What is known of two ordered features, and room for one slant at a time. */
+typedef struct {
+    int64_t n_first, n_second, n_bins, n_classes;
+    double *sums;   /* (n_first n_second, 3 n_classes + 1): by joint value, see `choose_slants` */
+    double *binned; /* (n_bins, 3 n_classes) */
+    double *ranks;  /* (n_first n_second,) */
+    Place *places, *spare;
+} Pair;
+
+/* Sort places in runs of some length, each of which is sorted; equal keys keep their order. */
+static Place *merge_runs_of(int64_t run, int64_t n, Place *from, Place *to)
+{
+    for (; run < n; run *= 2) {
+        for (int64_t start = 0; start < n; start += 2 * run) {
+            int64_t i = start, middle = least(start + run, n), end = least(middle + run, n);
+            for (int64_t k = start, j = middle; k < end; k++)
+                to[k] = i == middle || (j < end && from[j].key < from[i].key) ? from[j++] : from[i++];
+        }
+        Place *sorted = to;
+        to = from;
+        from = sorted;
+    }
+    return from;
+}
+
+/* Write the bin of each joint value, with equal weight and from low sums to high; see
+ * `Slant.in_order` in curves.py. */
+static void bin_sums(const double *along, const double *across, Pair *pair, int32_t *bins)
+{
+    int64_t n = pair->n_first * pair->n_second, width = 3 * pair->n_classes + 1;
+    for (int64_t cell = 0; cell < n; cell++) {
+        double sum = along[cell / pair->n_second] + across[cell % pair->n_second];
+        int64_t at = cell, first = cell - cell % pair->n_second;
+        sum = rint(sum * SUM_DIGITS) / SUM_DIGITS;
+        for (; at > first && pair->places[at - 1].key > sum; at--)
+            pair->places[at] = pair->places[at - 1];
+        pair->places[at] = (Place){sum, cell};
+    }
+    const Place *place = merge_runs_of(pair->n_second, n, pair->places, pair->spare);
+    double total = 0.0;
+    for (int64_t start = 0, end = 0; start < n; start = end) {
+        double own = 0.0;
+        do
+            own += pair->sums[(place[end].cell + 1) * width - 1] + TRACE;
+        while (++end < n && place[end].key == place[start].key);
+        total += own;
+        for (int64_t k = start; k < end; k++)
+            pair->ranks[place[k].cell] = total - 0.5 * own;
+    }
+    for (int64_t cell = 0; cell < n; cell++)
+        bins[cell] = (int32_t)low((double)pair->n_bins * (pair->ranks[cell] / total),
+                                  (double)(pair->n_bins - 1));
+}
+
+/* Write the sums of each bin, and return what a curve over the bins would gain. */
+static double gain_of_bins(const int32_t *bins, double shrink, Pair *pair)
+{
+    int64_t n_classes = pair->n_classes, size = 3 * n_classes;
+    memset(pair->binned, 0, sizeof(double) * (size_t)(pair->n_bins * size));
+    for (int64_t cell = 0; cell < pair->n_first * pair->n_second; cell++) {
+        const double *sums = pair->sums + cell * (size + 1);
+        double *binned = pair->binned + bins[cell] * size;
+        if (sums[size] > 0.0)
+            for (int64_t c = 0; c < size; c++)
+                binned[c] += sums[c];
+    }
+    double gain = 0.0;
+    for (int64_t bin = 0; bin < pair->n_bins; bin++) {
+        const double *left = pair->binned + bin * size, *steep = left + n_classes;
+        for (int64_t c = 0; c < n_classes; c++)
+            gain += (left[c] * left[c] - steep[c + n_classes]) / (steep[c] + shrink);
+    }
+    return 0.5 * gain;
+}
+
+/* Choose the slants, of those with addends `along` and `across`, whose curves gain most on
+ * the residuals, one after the other: each on what the earlier ones leave. Stops, with -1 for
+ * the others, where the gain is less than `least`. A row has its residuals, their variances,
+ * those times its weight (all n_classes), and its weight. Rows with a code that is not ordered
+ * are left out. */
+static int64_t run_choose_slants(Argument *arguments)
+{
+    int64_t n_rows = LENGTH(0, 1), n_slants = LENGTH(4, 0), n_classes = NUMBER(6);
+    int64_t width = 3 * n_classes + 1, n_first = LENGTH(4, 1), n_second = LENGTH(5, 1);
+    int64_t n = n_first * n_second, n_bins = n_first + n_second - 1;
+    Pair pair = {n_first, n_second, n_bins, n_classes,
+                 calloc((size_t)(n * width), sizeof(double)),
+                 malloc(sizeof(double) * (size_t)(n_bins * width)),
+                 malloc(sizeof(double) * (size_t)n),
+                 malloc(sizeof(Place) * (size_t)n),
+                 malloc(sizeof(Place) * (size_t)n)};
+    int32_t *bins = malloc(sizeof(int32_t) * (size_t)(n_slants * n + 1));
+    int64_t answer = NO_MEMORY;
+    if (!pair.sums || !pair.binned || !pair.ranks || !pair.places || !pair.spare || !bins)
+        goto done;
+    answer = 0;
+    for (int64_t r = 0; r < n_rows; r++) {
+        int64_t a = NUMBER(1) * n_rows + r, b = NUMBER(2) * n_rows + r;
+        int64_t x = NARROW(0) ? BYTES(0)[a] : SHORTS(0)[a];
+        int64_t z = NARROW(0) ? BYTES(0)[b] : SHORTS(0)[b];
+        if (x >= n_first || z >= n_second)
+            continue;
+        double *sums = pair.sums + (x * n_second + z) * width;
+        for (int64_t c = 0; c < width; c++)
+            sums[c] += DOUBLES(3)[r * width + c];
+    }
+    for (int64_t s = 0; s < n_slants; s++)
+        bin_sums(DOUBLES(4) + s * n_first, DOUBLES(5) + s * n_second, &pair, bins + s * n);
+    int64_t best = 0;
+    for (int64_t chosen = 0; chosen < SIZE(9); chosen++) {
+        double top = -INFINITY;
+        for (int64_t s = 0; s < n_slants && best >= 0; s++) {
+            double gain = gain_of_bins(bins + s * n, REAL(7), &pair);
+            if (gain > top) {
+                top = gain;
+                best = s;
+            }
+        }
+        best = top >= REAL(8) ? best : -1;
+        LONGS(9)[chosen] = best;
+        if (best < 0)
+            continue;
+        gain_of_bins(bins + best * n, REAL(7), &pair);
+        for (int64_t cell = 0; cell < n; cell++) {
+            const double *binned = pair.binned + bins[best * n + cell] * 3 * n_classes;
+            double *left = pair.sums + cell * width;
+            for (int64_t c = 0; c < n_classes; c++)
+                left[c] -= left[n_classes + c] * (binned[c] / (binned[n_classes + c] + REAL(7)));
+        }
+    }
+done:
+    free(pair.sums), free(pair.binned), free(pair.ranks), free(pair.places), free(pair.spare);
+    free(bins);
+    return answer;
+}
+KERNEL(choose_slants,
+       "codes: uint8|uint16[n_features, n_rows]\n"
+       "first: int below n_features\n"
+       "second: int below n_features\n"
+       "said: float64[n_rows, 3 * n_classes + 1]\n"
+       "along: float64[n_slants, n_first]\n"
+       "across: float64[n_slants, n_second]\n"
+       "n_classes: int from 1\n"
+       "shrink: float\n"
+       "least: float\n"
+       "chosen: int64[n_chosen] written\n"
+       "1 <= n_first\n"
+       "1 <= n_second")

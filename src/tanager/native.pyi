@@ -265,6 +265,18 @@ def score_gains(
     singles: Floats,
     gains: Floats,
 ) -> int: ...
+def choose_slants(
+    codes: Codes,
+    first: int,
+    second: int,
+    said: Floats,
+    along: Floats,
+    across: Floats,
+    n_classes: int,
+    shrink: float,
+    least: float,
+    chosen: Ints,
+) -> int: ...
 
 # shares.c
 def share_families(

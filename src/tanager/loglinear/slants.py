@@ -9,15 +9,15 @@ gain most on the residuals of an additive model (see `residuals`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
+from tanager import native
 from tanager.codes import Domain, Groups
-from tanager.codes.groups import group_codes, grouped_domain
+from tanager.codes.groups import group_codes
 from tanager.loglinear.curves import TRACE, Slant
 from tanager.loglinear.residuals import SHRINK, Residuals
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats
 
 MOST_SLANTS = 2  # per pair
 LEAST_GAIN = 1.0  # nats in total: the best of many directions may gain less than that by chance
@@ -46,9 +46,9 @@ class Slants:
         residuals = (
             residuals if step < 2 else residuals.take(np.arange(0, len(residuals.weights), step))
         )
-        self._orders = grouped_domain(domain, groups).n_ordered
-        self._codes = group_codes(residuals.codes, groups).astype(np.int64)
-        own = slice(1 if domain.n_classes == 2 else 0, None)  # for two classes one suffices
+        self._codes = group_codes(residuals.codes, groups)
+        self._n_classes = 1 if domain.n_classes == 2 else domain.n_classes  # of two, one suffices
+        own = slice(domain.n_classes - self._n_classes, None)
         spreads = residuals.spreads[:, own]
         said = residuals.residuals[:, own], spreads, spreads * residuals.weights[:, None]
         self._said = np.hstack([*said, residuals.weights[:, None]])
@@ -63,59 +63,14 @@ class Slants:
     def _find(self, first: int, second: int) -> tuple[Slant, ...]:
         both = zip(self._scales[first], self._scales[second], strict=True)
         scaled = [(a, b) for a, b in both if a is not None and b is not None]
-        slants = [
-            Slant(tuple((u * a).tolist()), tuple((v * b).tolist()))
-            for a, b in scaled
-            for u, v in WEIGHTS
-        ]
-        sums = self._cells(first, second)
-        mass, n = sums[:, -1].reshape(len(slants[0].first), -1), (sums.shape[1] - 1) // 3
-        left, spread = sums[:, :n].copy(), sums[:, n : 2 * n]
-        bins = [_Binned.of(*slant.in_order(mass)) for slant in slants]
-        fixed = [np.split(one.sum(sums[:, n : 3 * n]), 2, axis=1) for one in bins]
-        chosen: list[Slant] = []
-        for _ in range(MOST_SLANTS):
-            steps = [one.sum(left) for one in bins]
-            gains = [
-                0.5 * float(((step**2 - chance) / (steep + SHRINK)).sum())
-                for step, (steep, chance) in zip(steps, fixed, strict=True)
-            ]
-            best = int(np.argmax(gains))
-            if gains[best] < LEAST_GAIN:
-                break
-            chosen.append(slants[best])
-            step = steps[best] / (fixed[best][0] + SHRINK)
-            left -= spread * step[bins[best].places]
-        return tuple(chosen)
-
-    def _cells(self, first: int, second: int) -> Floats:
-        """Return the sums over the rows with each joint value, (n_joint, n_sums)."""
-        from scipy.sparse import csr_array
-
-        (a, b), (n, m) = self._codes[[first, second]], (self._orders[first], self._orders[second])
-        known = np.flatnonzero((a < n) & (b < m))
-        at, ends = a[known] * m + b[known], np.arange(len(known) + 1)
-        inside = csr_array((np.ones(len(known)), at, ends), (len(known), n * m))
-        return np.asarray(inside.T @ self._said[known])
-
-
-class _Binned(NamedTuple):
-    """Joint values in the order of their bins."""
-
-    places: Ints  # (n_joint,): each one's bin, among the non-empty ones
-    order: Ints  # (n_joint,)
-    starts: Ints  # (n_bins,)
-
-    @classmethod
-    def of(cls, order: Ints, bins: Ints) -> _Binned:
-        first = np.append(True, bins[1:] != bins[:-1])
-        places = np.empty_like(order)
-        places[order] = np.cumsum(first) - 1
-        return cls(places, order, np.flatnonzero(first))
-
-    def sum(self, values: Floats) -> Floats:
-        """Return the sums of values, (n_joint, n), in each bin."""
-        return np.add.reduceat(values[self.order], self.starts, axis=0)
+        along = np.array([u * a for a, _ in scaled for u, _ in WEIGHTS])
+        across = np.array([v * b for _, b in scaled for _, v in WEIGHTS])
+        chosen = np.empty(MOST_SLANTS, np.int64)
+        given = self._codes, first, second, self._said, along, across, self._n_classes
+        native.choose_slants(*given, SHRINK, LEAST_GAIN, chosen)
+        chosen = chosen[chosen >= 0]
+        pairs = zip(along[chosen].tolist(), across[chosen].tolist(), strict=True)
+        return tuple(Slant(tuple(a), tuple(b)) for a, b in pairs)
 
 
 def scales(groups: Groups, weights: Floats, numbers: Floats | None) -> list[Floats | None]:

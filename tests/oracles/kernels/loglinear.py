@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tanager.loglinear.curves import Slant
+
 FINER, COARSE = 2.0**10, 2.0**20  # steps of the loss's grids
 
 
@@ -144,6 +146,27 @@ def score_gains(codes, arities, residuals, spreads, weights, shrink, singles, ga
         singles[i] = gain(i)
         for j in range(i):
             gains[i, j] = gains[j, i] = gain(i, j)
+
+
+def choose_slants(codes, first, second, said, along, across, n_classes, shrink, least, chosen):
+    """Choose the slants that gain most, each on what the earlier ones leave of the residuals."""
+    shape = along.shape[1], across.shape[1]
+    known = (codes[first] < shape[0]) & (codes[second] < shape[1])
+    x, z = codes[first, known], codes[second, known]
+    left, spread, chance = np.split(said[known, :-1].copy(), 3, axis=1)
+    mass = np.zeros(shape)
+    np.add.at(mass, (x, z), said[known, -1])
+    slants = [Slant(tuple(a), tuple(b)) for a, b in zip(along, across, strict=True)]
+    bins = [np.eye(one.n_bins)[one.bins(mass)[x, z]] for one in slants]
+    chosen[:] = -1
+    for at in range(len(chosen)):
+        parts = [[one.T @ numbers for numbers in (left, spread, chance)] for one in bins]
+        gains = [0.5 * _gain(one, shrink).sum() for one in parts]
+        best = int(np.argmax(gains))
+        if gains[best] < least:
+            break
+        chosen[at] = best
+        left -= spread * (bins[best] @ (parts[best][0] / (parts[best][1] + shrink)))
 
 
 def share_families(*given):
