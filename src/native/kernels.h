@@ -29,7 +29,7 @@
     K(sum_unknown)                                                                            \
     /* structure.c */                                                                         \
     K(score_acll) K(sum_groups) K(score_class_information) K(score_explaining_away)           \
-    K(find_arborescence) K(draw_ktree) K(go_back_ktree)                                       \
+    K(find_arborescence)                                                                      \
     /* joint.c */                                                                             \
     K(count_family) K(log_table) K(replace_table) K(add_change) K(find_margins)               \
     K(rate_gain) K(rate_gains) K(likelihood_gain) K(likelihood)                               \

@@ -418,27 +418,6 @@ def sum_groups(
 def score_class_information(joint: Floats, out: Floats) -> int: ...
 def score_explaining_away(joint: Floats, out: Floats) -> int: ...
 def find_arborescence(weight: Floats, parents: Ints) -> int: ...
-def draw_ktree(
-    scores: Floats,
-    members: Ints,
-    n_slots: Ints,
-    order: Ints,
-    chosen: Ints,
-    gaps: Ints,
-    joined: Bytes,
-) -> int: ...
-def go_back_ktree(
-    scores: Floats,
-    by_choice: Floats,
-    tau: float,
-    members: Ints,
-    n_slots: Ints,
-    order: Ints,
-    gaps: Ints,
-    joined: Bytes,
-    value: Floats,
-    out: Floats,
-) -> int: ...
 
 # joint.c
 def count_family(

@@ -289,39 +289,6 @@ def find_arborescence(rng):
         yield [weight, np.zeros(n, np.int64)]
 
 
-def _ktree(rng):
-    order = rng.permutation(5)
-    members, n_slots = np.full((5, 7, 2), -1), np.ones(5, np.int64)
-    for turn, i in enumerate(order):
-        before = order[:turn]
-        slots = [(p, -1) for p in before] + [(p, q) for p in before for q in before if p < q]
-        for slot in slots[:6]:
-            members[i, n_slots[i]] = slot
-            n_slots[i] += 1
-    scores = rng.normal(size=(5, 7))
-    return [scores, members, n_slots, order]
-
-
-@cases("draw_ktree")
-def draw_ktree(rng):
-    for _ in range(3):
-        gaps, joined = np.full((5, 7), -1), np.zeros((5, 5), bool)
-        yield [*_ktree(rng), np.zeros(5, np.int64), gaps, joined]
-
-
-@cases("go_back_ktree")
-def go_back_ktree(rng):
-    from tests.oracles.kernels.structure import draw_ktree as draw
-
-    for (given,) in zip(draw_ktree(rng), strict=True):
-        draw(*given)
-        scores, members, n_slots, order, _, gaps, joined = given
-        yield [
-            *(scores, rng.normal(size=(5, 7)), 0.7, members, n_slots, order, gaps, joined),
-            *(np.zeros((5, 5)), np.zeros((5, 7))),
-        ]
-
-
 # joint.c
 
 

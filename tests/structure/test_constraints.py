@@ -142,7 +142,6 @@ LEARNERS = {
     "order-2": OrderBased(max_parents=2),
     "greedy": "greedy",
     "differentiable": Differentiable(k=4, training=SHORT),
-    "differentiable-2": Differentiable("all", max_parents=2, training=SHORT),
     "differentiable-free": Differentiable(k=4, ordering="free", training=SHORT),
     "random": "random",
 }

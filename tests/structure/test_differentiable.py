@@ -124,22 +124,6 @@ def test_tables_are_carried_normalised_and_traces_are_told(rows):
     assert all(0 < p <= 1 for p in info["probabilities"])
 
 
-def test_early_stopping_returns_the_best_epoch(rows):
-    loss = HybridMargin(100.0, 10.0, 10.0)
-    learner = Differentiable(
-        loss=loss,
-        training=Training(epochs=60, early_stopping=3, validation_fraction=0.3, learning_rate=0.3),
-    )
-    _, context = learn(learner, *rows)
-    info = context.info["structure"]
-    errors = list(
-        zip(info["trace"]["validation_error"], info["trace"]["validation_log_loss"], strict=True)
-    )
-    assert info["best_epoch"] == errors.index(min(errors))
-    assert info["stopped_early"]
-    assert info["epochs"] == info["best_epoch"] + 4
-
-
 def test_the_search_keeps_the_best_configuration_on_held_out_rows(rows):
     _, context = learn(
         Differentiable(training=Training(epochs=3, tune=4, validation_fraction=0.3)), *rows
@@ -181,17 +165,6 @@ def test_a_generative_start_has_the_smoothed_frequencies(rows):
                 np.testing.assert_allclose(ours, prob / prob.sum(), rtol=1e-9)
     prior = np.bincount(labels, weights) + 5 / 2
     np.testing.assert_allclose(np.exp(joint.log_prior), prior / prior.sum(), rtol=1e-9)
-
-
-def test_held_out_rows_are_not_in_the_generative_start(rows):
-    codes, labels = rows
-    learner = Differentiable(
-        "all", init="generative", training=Training(epochs=1, learning_rate=1e-12, early_stopping=1)
-    )
-    _, _, joint = learn_jointly(learner, codes, labels)
-    start = np.exp(joint.log_prior)
-    whole = np.bincount(labels) + 5 / 2
-    assert not np.allclose(start, whole / whole.sum(), rtol=1e-6)
 
 
 def test_a_context_never_seen_follows_its_table_when_steps_are_shared():
@@ -323,7 +296,6 @@ def heaviest_forest(scores, slots):
         (Differentiable(training=Training(average=1.0)), r"average=1\.0"),
         (Differentiable(training=Training(dropout=1.0)), r"dropout=1\.0"),
         (Differentiable(loss="nll", training=Training(tune=3)), "tune=3"),
-        (Differentiable(training=Training(early_stopping=0)), "early_stopping=0"),
         (Differentiable("neighbours"), "6 features are not the pixels"),
         (Differentiable({"f0": ["f9"]}), "'f9'"),
         (Differentiable({"f0": ["f1"], "f1": ["f0"]}), "cycle"),

@@ -15,7 +15,7 @@ from tanager.losses import (
 from tanager.structure.differentiable.sampling import Arborescence, BestParent
 from tanager.training import Training
 from tanager.training.model import Model, Slots, TrainingRows, log_joint
-from tanager.training.optimiser import ParentSearch, Task, _Trainer, entropy, train
+from tanager.training.optimiser import EPOCHS, ParentSearch, Task, _Trainer, entropy, train
 from tests.oracles.gradient_training import Twin, log_softmax
 
 LOSSES = [
@@ -149,7 +149,7 @@ def test_ten_batches_match_the_twin(problem, weighted, share, dropout):
     context = FitContext(seed=np.random.SeedSequence(5))
     train(task, rows, model, context)
     for epoch in range(2):
-        rng = task.random(context, epoch)
+        rng = context.generator(*task.key, EPOCHS, epoch)
         for batch in np.array_split(rng.permutation(40), 5):
             noise = rng.gumbel(size=model.phi.shape)
             noisy = [twin.phi[i] + noise[i, : len(each)] for i, each in enumerate(COLUMNS)]
@@ -181,19 +181,32 @@ def test_the_average_is_that_of_the_last_epochs(problem, share):
     for epochs in (2, 3, 4):
         options = {"learning_rate": 0.05, "decay": 1.0, "share": share, "dropout": 0.0}
         task = task_of(slots, Training(epochs, **options), loss, temperature=(1.0, 1.0))
-        ends.append(train(task, rows, first.copy(), context).result)
+        ends.append(train(task, rows, first.copy(), context)[0])
     task = task_of(slots, Training(4, average=0.75, **options), loss, temperature=(1.0, 1.0))
-    run = train(task, rows, first.copy(), context)
-    assert run.n_summed == 3
+    given = first.copy()
+    found, _ = train(task, rows, given, context)
     for i, columns in enumerate(COLUMNS):
         for s in range(len(columns)):
             mean = np.mean([end.table(slots, i, s) for end in ends], axis=0)
-            ours = run.result.table(slots, i, s)
+            ours = found.table(slots, i, s)
             np.testing.assert_allclose(ours, log_softmax(mean, 1), atol=1e-12)
     mean = np.mean([end.prior for end in ends], axis=0)
-    np.testing.assert_allclose(run.result.prior, log_softmax(mean, 0), atol=1e-12)
-    assert np.array_equal(run.result.phi, ends[-1].phi)
-    assert np.array_equal(run.model.theta, ends[-1].theta)
+    np.testing.assert_allclose(found.prior, log_softmax(mean, 0), atol=1e-12)
+    assert np.array_equal(found.phi, ends[-1].phi)
+    assert np.array_equal(given.theta, ends[-1].theta)
+
+
+def test_joint_values_count_up_with_the_last_member_and_unknown_is_past_the_last(problem):
+    _, _, rows = problem
+    found = rows.join([(0, 1), (2, 0, 1)], ARITIES)
+    for clique, column in zip([(0, 1), (2, 0, 1)], found.joined.T, strict=True):
+        every = list(np.ndindex(*ARITIES[list(clique)]))
+        for values, joint in zip(rows.codes[:, clique].tolist(), column.tolist(), strict=True):
+            known = tuple(values) in every
+            assert joint == (every.index(tuple(values)) if known else len(every))
+    contexts, children = found.take(np.arange(5, 9)).columns()
+    assert np.array_equal(children, rows.codes[5:9].T)
+    assert np.array_equal(contexts, np.vstack([children, found.joined[5:9].T]))
 
 
 def test_schedules_go_from_first_to_last():

@@ -180,9 +180,8 @@ def _pseudo_error(
     from tanager.structure.differentiable.learner import STARTS
     from tanager.structure.differentiable.sampling import Arborescence, BestParent
     from tanager.training import Training
-    from tanager.training.fitting import fit
     from tanager.training.model import NO_PARENT, Slots, TrainingRows
-    from tanager.training.optimiser import ParentSearch, Task, most_probable, scores
+    from tanager.training.optimiser import ParentSearch, Task, fit, most_probable, scores
 
     codes, labels, n_train = _fold(path, fold)
     n_classes, arities = int(labels.max()) + 1, codes.max(axis=1).astype(np.int64) + 1
@@ -211,15 +210,15 @@ def _pseudo_error(
         "pseudo TAN",
     )
     rows = TrainingRows(codes[:, :n_train].T.copy(), labels[:n_train], None)
-    run, _ = fit(
+    model, _ = fit(
         task,
         rows,
         lambda given, rng: STARTS["generative"](slots, given, n_classes, rng),
         FitContext(),
     )
-    chosen = most_probable(run.result, slots, task.parents)
+    chosen = most_probable(model, slots, task.parents)
     held_out = TrainingRows(codes[:, n_train:].T.copy(), labels[n_train:], None)
-    return 100 * scores(run.result, slots, held_out, chosen)[0]
+    return 100 * scores(model, slots, held_out, chosen)[0]
 
 
 def _recovered(path: Path, epochs: int) -> float:

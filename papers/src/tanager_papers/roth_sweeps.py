@@ -85,13 +85,6 @@ def _plain(training: str) -> str:
     return training.split(",")[0]
 
 
-# Not in the paper, which names other graphs as future work.
-PARENTS: Mapping[str, Use] = {
-    "one parent": learned("candidates='subset', k=5"),
-    "up to two parents": learned("candidates='subset', k=5, max_parents=2"),
-}
-
-
 class Plan(NamedTuple):
     """One sweep: which classifiers on which table, under how many configurations."""
 
@@ -118,8 +111,6 @@ PLANS = (
          3, 20),
     Plan("figure-3-mnist", "Figure 3a, b: image orderings and candidates, mnist", "mnist-1",
          HEURISTICS, 1, 8),
-    Plan("parents-satimage", "Two parents, satimage, K = 5", "satimage-1", PARENTS, 8, 25),
-    Plan("parents-letter", "Two parents, letter, K = 5", "letter-1", PARENTS, 6, 25),
     Plan("adam", "Adam, TAN Subset, satimage", "satimage-1", OPTIMISERS, 6, 25),
     Plan("subset-usps", "TAN Subset, candidates, usps", "usps-1", SUBSETS, 1, 20, N_SUBSETS),
 )  # fmt: skip
@@ -321,12 +312,7 @@ def _claims(runs: Runs, n_test: Mapping[str, int]) -> list[Claim]:
              range(N_SUBSETS) if ("figure-3d", f"K = 8 #{i + 1}") in runs]  # fmt: skip
     text = "Among random subsets K = 8 clearly beats K = 2 (figure 3d)"
     claims += [_paired(text, {"letter": np.array(found)}), _spread_claim(runs)]
-    gaps = {
-        t: _gaps(runs, f"parents-{t}", "up to two parents", "one parent")
-        for t in ("satimage", "letter")
-    }
-    text = "Beyond trees: two parents by gradient beat one (future work of section 5)"
-    return [*claims, _paired(text, gaps), _orderings_claim(runs)]
+    return [*claims, _orderings_claim(runs)]
 
 
 def _gaps(runs: Runs, slug: str, a: str, b: str) -> np.ndarray:

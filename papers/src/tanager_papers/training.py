@@ -7,7 +7,7 @@ from typing import Any
 
 from tanager.errors import ConfigurationError
 from tanager.network.network import network_of
-from tanager.report.style import CYCLE, MUTED, in_house_style, new_figure
+from tanager.report.style import CYCLE, in_house_style, new_figure
 
 __all__ = ["plot_training"]
 
@@ -27,13 +27,12 @@ def plot_training(model: Any) -> Any:
     Returns
     -------
     matplotlib.figure.Figure
-        Two panels; the second only where a structure was learned. A dashed
-        line marks the epoch that was kept.
+        Two panels; the second only where a structure was learned.
 
     Examples
     --------
     >>> trace = {"loss": [3.0, 2.0], "accuracy": [0.5, 0.7]}
-    >>> figure = plot_training({"trace": trace, "best_epoch": 1})
+    >>> figure = plot_training({"trace": trace})
     >>> len(figure.axes)
     2
     """
@@ -43,19 +42,12 @@ def plot_training(model: Any) -> Any:
     figure = new_figure(10 if searched else 5.5, 4)
     panels = figure.subplots(1, 2 if searched else 1, squeeze=False)[0]
     _pair(panels[0], trace["loss"], "loss", trace["accuracy"], "accuracy", logarithmic=False)
-    if "validation_error" in trace:
-        correct = [1 - error for error in trace["validation_error"]]
-        right = figure.axes[-1]
-        right.plot(_epochs(correct), correct, ":", color=CYCLE[1], label="validation accuracy")
-        figure.axes[-1].legend(loc="center right")
     if searched:
         entropy, temperature = trace["entropy"], trace["temperature"]
         names = "entropy of parents (nats)", "temperature"
         _pair(panels[1], entropy, names[0], temperature, names[1], logarithmic=True)
     for panel in panels:
         panel.set_xlabel("epoch")
-        if info.get("best_epoch", -1) >= 0:
-            panel.axvline(info["best_epoch"] + 1, color=MUTED, linestyle="--", linewidth=0.8)
     return figure
 
 

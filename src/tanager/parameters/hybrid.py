@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from math import prod
 
 import numpy as np
 
@@ -12,9 +13,8 @@ from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.tables import DenseTable, Tables, family_members
 from tanager.structure import FitPlan, Structure
 from tanager.training import Training
-from tanager.training.fitting import fit
-from tanager.training.model import JointTables, Model, Slots, TrainingRows
-from tanager.training.optimiser import Task
+from tanager.training.model import NO_PARENT, JointTables, Model, Slots, TrainingRows
+from tanager.training.optimiser import Task, fit
 from tanager.training.options import Trained
 
 TRAINING_STREAM = 803
@@ -80,9 +80,14 @@ class Hybrid(Trained, ParameterLearner):
         if joint is not None and self.joint == "keep":
             return Tables(joint.log_prior, tuple(DenseTable(table) for table in joint.log_prob))
         n_classes, arities = counts.domain.n_classes, counts.domain.arities
-        families = [[parents] for parents in structure.parent_positions()]
-        own = arities[list(structure.selected)]
-        slots, composed = Slots.of_families(families, own, n_classes, structure.features)
+        parents, own = structure.parent_positions(), arities[list(structure.selected)]
+        several = sorted({some for some in parents if len(some) > 1})
+        column: dict[tuple[int, ...], int] = {(): NO_PARENT}
+        column |= {(one,): one for one in range(len(own))}
+        column |= {clique: len(own) + at for at, clique in enumerate(several)}
+        sizes = [[prod(own[list(some)].tolist())] for some in parents]
+        columns = [[column[some]] for some in parents]
+        slots = Slots.build(columns, sizes, own, n_classes, structure.features)
 
         def start(_rows: TrainingRows, rng: np.random.Generator) -> Model:
             if joint is None:
@@ -91,13 +96,13 @@ class Hybrid(Trained, ParameterLearner):
             n_blocks = int(slots.n_contexts.sum())
             return Model.at(theta, n_blocks, joint.log_prior.copy(), np.zeros(slots.column.shape))
 
-        rows = TrainingRows.of(counts.rows.gather(), structure.selected, composed)
+        rows = TrainingRows.of(counts.rows.gather(), structure.selected)
+        rows = rows.join(several, own) if several else rows
         stream, loss = (TRAINING_STREAM,), resolve_loss(self.loss)
         task = Task(slots, loss, training, None, stream, "tables by gradient")
-        run, info = fit(task, rows, start, context)
+        model, info = fit(task, rows, start, context)
         record.update(info)
-        model = run.result
-        shapes = [arities[family_members(structure, at)] for at in range(len(families))]
+        shapes = [arities[family_members(structure, at)] for at in range(len(parents))]
         tables = [
             DenseTable(model.table(slots, at, 0).reshape(*shape, n_classes).copy())
             for at, shape in enumerate(shapes)

@@ -20,40 +20,6 @@ INITIAL_RANGE = 0.1  # initial logits are U(-0.1, 0.1)
 NO_PARENT = -1
 
 
-class Composed(NamedTuple):
-    """Recipes for the joint values of several columns; storing them would dwarf the rows."""
-
-    members: Ints  # (n_composed, n_members); columns to join, padded with -1
-    arities: Ints  # (n_composed, n_members); their numbers of values, padded with 1
-
-    @classmethod
-    def build(cls, cliques: Sequence[tuple[int, ...]], arities: Ints) -> Composed:
-        """Create recipes for the joint values of features with the given arities."""
-        width = max((len(clique) for clique in cliques), default=1)
-        members = np.full((len(cliques), width), -1, np.int64)
-        sizes = np.ones((len(cliques), width), np.int64)
-        for at, clique in enumerate(cliques):
-            members[at, : len(clique)] = clique
-            sizes[at, : len(clique)] = arities[list(clique)]
-        return cls(members, sizes)
-
-    def of(self, columns: NDArray[np.integer], wanted: Ints | None = None) -> Ints:
-        """Return the joint values (n_wanted, n_rows) of columns; one past the last if unknown."""
-        members = self.members if wanted is None else self.members[wanted]
-        arities = self.arities if wanted is None else self.arities[wanted]
-        number = np.zeros((members.shape[0], columns.shape[1]), np.int64)
-        unknown = np.zeros(number.shape, np.bool_)
-        for place in range(members.shape[1]):
-            there = members[:, place] >= 0
-            values = columns[members[:, place]] * there[:, None]  # padding (-1) counts as zero
-            number *= arities[:, place, None]
-            number += values
-            unknown |= values >= arities[:, place, None]
-        past = np.broadcast_to(arities.prod(axis=1)[:, None], number.shape)
-        number[unknown] = past[unknown]
-        return number
-
-
 class Slots(NamedTuple):
     """The position of every table; see the drawing in src/native/training.c."""
 
@@ -111,28 +77,6 @@ class Slots(NamedTuple):
             np.array([len(slots) for slots in columns], np.int64),
         )
 
-    @classmethod
-    def of_families(
-        cls,
-        parents: Sequence[Sequence[tuple[int, ...]]],
-        arities: Ints,
-        n_classes: int,
-        names: Sequence[str],
-    ) -> tuple[Slots, Composed | None]:
-        """Lay out one table for each of a feature's families, and the columns they use."""
-        n, several = len(parents), sorted({p for slots in parents for p in slots if len(p) > 1})
-        column: dict[tuple[int, ...], int] = {(): NO_PARENT}
-        column |= {(j,): j for j in range(n)}
-        column |= {clique: n + at for at, clique in enumerate(several)}
-        slots = cls.build(
-            [[column[p] for p in slots] for slots in parents],
-            [[prod(int(arities[j]) for j in p) for p in slots] for slots in parents],
-            arities,
-            n_classes,
-            names,
-        )
-        return slots, Composed.build(several, arities) if several else None
-
     def workspace(self, n_classes: int) -> tuple[Floats, NDArray[np.bool_]]:
         """Return scratch space for a step on any table: zero before and after it."""
         contexts = self.n_contexts.max(axis=1, initial=1)
@@ -158,14 +102,24 @@ class TrainingRows(NamedTuple):
     codes: NDArray[np.integer]  # (n_rows, n_features); values >= the feature's arity are unknown
     labels: Ints
     weights: Floats | None
-    # additional columns used by slots, numbered after the features
-    composed: Composed | None = None
+    # (n_rows, n_joined): the joint values of several features, as contexts numbered after them
+    joined: NDArray[np.int32] | None = None
 
     @classmethod
-    def of(cls, chunk: Chunk, features: Sequence[int], composed: Composed | None) -> TrainingRows:
+    def of(cls, chunk: Chunk, features: Sequence[int]) -> TrainingRows:
         """Return the rows, restricted to some features."""
         codes: NDArray[np.integer] = np.ascontiguousarray(chunk.codes[list(features)].T)
-        return cls(codes, chunk.labels.astype(np.int64), chunk.weights, composed)
+        return cls(codes, chunk.labels.astype(np.int64), chunk.weights)
+
+    def join(self, cliques: Sequence[tuple[int, ...]], arities: Ints) -> TrainingRows:
+        """Return the rows with the joint values of features; one past the last if unknown."""
+        joined = np.empty((self.n_rows, len(cliques)), np.int32)
+        for at, clique in enumerate(map(list, cliques)):
+            values, shape = self.codes[:, clique], tuple(arities[clique].tolist())
+            known = np.all(values < arities[clique], axis=1)
+            joined[:, at] = prod(shape)
+            joined[known, at] = np.ravel_multi_index(tuple(values[known].T), shape)
+        return self._replace(joined=joined)
 
     @property
     def n_rows(self) -> int:
@@ -175,26 +129,13 @@ class TrainingRows(NamedTuple):
     def take(self, rows: Ints) -> TrainingRows:
         """Return a copy of some rows."""
         weights = None if self.weights is None else self.weights[rows]
-        return TrainingRows(self.codes[rows], self.labels[rows], weights, self.composed)
+        joined = None if self.joined is None else self.joined[rows]
+        return TrainingRows(self.codes[rows], self.labels[rows], weights, joined)
 
-    def columns(self, wanted: Ints | None = None) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        """Return contexts and children by column, with only the `wanted` composed ones."""
+    def columns(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Return contexts and children by column."""
         children = np.ascontiguousarray(self.codes.T, np.int32)
-        if self.composed is None:
-            return children, children
-        n = children.shape[0]
-        every = np.zeros((n + self.composed.members.shape[0], self.n_rows), np.int32)
-        every[:n] = children
-        some = np.arange(n, every.shape[0]) if wanted is None else np.unique(wanted[wanted >= n])
-        every[some] = self.composed.of(children, some - n)
-        return every, children
-
-    def context(self, column: int) -> NDArray[np.integer]:
-        """Return one column of contexts, shape (n_rows,)."""
-        n = self.codes.shape[1]
-        if self.composed is None or column < n:
-            return self.codes[:, column]
-        return self.composed.of(self.codes.T, np.array([column - n]))[0]
+        return children if self.joined is None else np.vstack([children, self.joined.T]), children
 
 
 @dataclass
@@ -288,7 +229,7 @@ def log_joint(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> F
     """Return the log-joint of rows under one choice of slots, shape (n_rows, n_classes)."""
     out = np.empty((rows.n_rows, model.prior.shape[0]))
     out[:] = model.prior
-    contexts, children = rows.columns(slots.column[np.arange(chosen.shape[0]), chosen])
+    contexts, children = rows.columns()
     layout = (slots.column, slots.n_contexts, slots.cell, slots.arity)
     native.add_slot_terms(*layout, contexts, children, chosen, model.theta, out)
     return out

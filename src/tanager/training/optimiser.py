@@ -1,24 +1,34 @@
-"""Mini-batch training: Adam on tables, and on the distribution over parents."""
+"""Mini-batch training: a fit, its random search over losses, and steps of Adam."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 
 from tanager import native
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, TanagerError
-from tanager.losses import Loss, RowLoss
+from tanager.losses import HybridMargin, Loss, RowLoss
 from tanager.numerics import Floats, Ints, log_softmax, log_sum_exp
+from tanager.threads import one_blas_thread
 from tanager.training.model import Model, Slots, TrainingRows, log_joint
 from tanager.training.options import Training
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8  # as in src/native/training.c
 START, EPOCHS, SPLIT, SEARCH = range(4)  # keys of a fit's random streams
-_SHOWN = ("loss", "accuracy", "validation_error")
+# The paper's two rates, for 500 epochs, and a larger one for shorter runs.
+SEARCH_RATES = (3e-3, 3e-2, 1e-1)
+SEARCH_DROPOUTS = (0.0, 0.2, 0.4, 0.6)
+
+
+# Creates the initial model from the training rows and a random stream.
+Start = Callable[[TrainingRows, np.random.Generator], Model]
+Trace = dict[str, list[float]]
 
 
 def adam_step(
@@ -85,86 +95,119 @@ class Task:
     stage: str = "gradient training"  # its name in progress reports
 
 
-def loss_name(loss: Loss) -> str:
-    """Return a name that identifies a loss across processes."""
-    if isinstance(loss, RowLoss):
-        return repr(loss)
+@one_blas_thread()
+def fit(
+    task: Task, rows: TrainingRows, start: Start, context: FitContext
+) -> tuple[Model, dict[str, Any]]:
+    """Train as specified by the task; return the model and diagnostics."""
+    training = task.training
+    if training.tune and not isinstance(task.loss, HybridMargin):
+        raise ConfigurationError(
+            f"tune={training.tune} searches lambda_, gamma and eta of the hybrid loss, "
+            f"but loss={task.loss!r}. Hint: loss='hybrid', or tune=0."
+        )
+    # Keep the batch size the same when some rows are held out.
+    task = _changed(task, batch_size=training.rows_per_batch(rows.n_rows))
+    info = dict[str, Any]()
+    if training.tune:
+        task, info["search"] = _search(task, *_split(task, rows, context), start, context)
+    model = start(rows, context.generator(*task.key, START))
+    model, trace = train(task, rows, model, context)
+    info |= {
+        "loss": repr(task.loss) if isinstance(task.loss, RowLoss) else _name(task.loss),
+        "learning_rate": task.training.learning_rate,
+        "dropout": task.training.dropout,
+        "epochs": training.epochs,
+        "trace": trace,
+    }
+    return model, info
+
+
+def _name(loss: Loss) -> str:
     kind = loss if hasattr(loss, "__qualname__") else type(loss)
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-@dataclass
-class Run:
-    """The state of a training run."""
-
-    model: Model
-    epoch: int = 0
-    # per epoch: loss and accuracy (on the batches as they were trained on), learning_rate,
-    # temperature, entropy (mean, nats), validation_error and validation_log_loss
-    trace: dict[str, list[float]] = field(default_factory=dict)
-    # of the best epoch on the validation rows; without any, the average of the last epochs
-    best: Model | None = None
-    best_epoch: int = -1
-    stopped: bool = False
-    # log-tables and log-prior summed over the `n_summed` epochs to be averaged
-    theta_sum: Floats = field(default_factory=lambda: np.zeros(0))
-    prior_sum: Floats = field(default_factory=lambda: np.zeros(0))
-    n_summed: int = 0
-
-    @property
-    def result(self) -> Model:
-        """The model to keep."""
-        return self.model if self.best is None else self.best
-
-    def add(self) -> None:
-        """Add the current model to the average."""
-        if self.n_summed == 0:
-            self.theta_sum, self.prior_sum = self.model.theta.copy(), self.model.prior.copy()
-        else:
-            self.theta_sum += self.model.theta
-            self.prior_sum += self.model.prior
-        self.n_summed += 1
-
-    def averaged(self, slots: Slots) -> Model:
-        """Return a copy of the model, with the averaged tables if averaging has started."""
-        model = self.model.copy()
-        if self.n_summed:
-            model.theta[:] = self.theta_sum / self.n_summed
-            model.prior[:] = self.prior_sum / self.n_summed
-            model.normalise(slots)
-        return model
+def _split(
+    task: Task, rows: TrainingRows, context: FitContext
+) -> tuple[TrainingRows, TrainingRows]:
+    """Return the training and validation rows."""
+    if rows.n_rows < 2:
+        raise ConfigurationError(
+            f"{rows.n_rows} rows cannot be split for validation. Hint: tune=0 needs no split."
+        )
+    n_held = min(max(1, round(task.training.validation_fraction * rows.n_rows)), rows.n_rows - 1)
+    shuffled = context.generator(*task.key, SPLIT).permutation(rows.n_rows)
+    return rows.take(np.sort(shuffled[n_held:])), rows.take(np.sort(shuffled[:n_held]))
 
 
-def train(
-    task: Task,
-    rows: TrainingRows,
-    model: Model,
-    context: FitContext,
-    validation: TrainingRows | None = None,
-) -> Run:
-    """Train a model in place; see `Run.result`.
+def _search(
+    task: Task, rows: TrainingRows, validation: TrainingRows, start: Start, context: FitContext
+) -> tuple[Task, list[dict[str, float]]]:
+    """Return the task with the best configuration of a random search (section 4.2, setting I)."""
+    table: list[dict[str, float]] = []
+    for number in range(task.training.tune):
+        key = (*task.key, SEARCH, number)
+        drawn = _draw(context.generator(*key))
+        stage = f"search {number + 1} of {task.training.tune}"
+        trial = replace(_with(task, drawn), key=key, stage=stage)
+        model = start(rows, context.generator(*task.key, START))
+        found, _ = train(trial, rows, model, context)
+        chosen = most_probable(found, task.slots, task.parents)
+        error, log_loss = scores(found, task.slots, validation, chosen)
+        table.append(drawn | {"validation_error": error, "validation_log_loss": log_loss})
+    best = min(table, key=lambda row: (row["validation_error"], row["validation_log_loss"]))
+    return _with(task, best), table
 
-    `validation` rows choose the epoch to return; without any, the last is returned.
+
+def _draw(rng: np.random.Generator) -> dict[str, float]:
+    """Draw lambda in 1..1000 and gamma in 0.1..100 log-uniformly, eta in 1..20, rate, dropout."""
+    return {
+        "lambda_": float(10.0 ** rng.uniform(0, 3)),
+        "gamma": float(10.0 ** rng.uniform(-1, 2)),
+        "eta": float(rng.uniform(1, 20)),
+        "learning_rate": SEARCH_RATES[int(rng.integers(len(SEARCH_RATES)))],
+        "dropout": SEARCH_DROPOUTS[int(rng.integers(len(SEARCH_DROPOUTS)))],
+    }
+
+
+def _with(task: Task, drawn: dict[str, float]) -> Task:
+    """Return the task with the drawn configuration."""
+    loss = HybridMargin(drawn["lambda_"], drawn["gamma"], drawn["eta"])
+    changed = _changed(task, learning_rate=drawn["learning_rate"], dropout=drawn["dropout"])
+    return replace(changed, loss=loss)
+
+
+def _changed(task: Task, **options: Any) -> Task:
+    return replace(task, training=clone(task.training).set_params(**options))
+
+
+def train(task: Task, rows: TrainingRows, model: Model, context: FitContext) -> tuple[Model, Trace]:
+    """Train a model in place; return it, or a copy with the average of the last epochs' tables.
+
+    The trace has, per epoch: loss and accuracy (on the batches as they were trained on),
+    learning_rate, temperature and entropy (mean, nats).
     """
-    run, slots, training, progress = Run(model), task.slots, task.training, context.progress
+    slots, training, progress = task.slots, task.training, context.progress
     if training.share:
         model.share(slots)
-    trainer = _Trainer(task, rows, model)
+    trainer, trace = _Trainer(task, rows, model), Trace()
+    n_summed, theta, prior = 0, np.zeros(()), np.zeros(())
     progress.start(task.stage, training.epochs, unit="epochs")
-    while run.epoch < training.epochs and not run.stopped:
-        facts = trainer.epoch(run.epoch, context.generator(*task.key, EPOCHS, run.epoch))
-        if run.epoch >= (1 - training.average) * training.epochs:
-            run.add()
-        if validation is not None:
-            facts |= _validate(run, task, validation)
+    for epoch in range(training.epochs):
+        facts = trainer.epoch(epoch, context.generator(*task.key, EPOCHS, epoch))
+        if epoch >= (1 - training.average) * training.epochs:
+            n_summed += 1
+            theta, prior = theta + model.theta, prior + model.prior
         for name, value in facts.items():
-            run.trace.setdefault(name, []).append(value)
-        run.epoch += 1
-        progress.advance(1, **{k: v for k, v in facts.items() if k in _SHOWN})
-    if validation is None and run.n_summed:
-        run.best, run.best_epoch = run.averaged(slots), run.epoch - 1
+            trace.setdefault(name, []).append(value)
+        progress.advance(1, loss=facts["loss"], accuracy=facts["accuracy"])
     progress.finish()
-    return run
+    if n_summed:
+        model = model.copy()
+        model.theta[:], model.prior[:] = theta / n_summed, prior / n_summed
+        model.normalise(slots)
+    return model, trace
 
 
 def most_probable(model: Model, slots: Slots, parents: ParentSearch | None) -> Ints:
@@ -181,19 +224,6 @@ def scores(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> tupl
     wrong = joint.argmax(axis=1) != rows.labels
     log_loss = log_sum_exp(joint, axis=1) - joint[np.arange(rows.n_rows), rows.labels]
     return float(np.average(wrong, weights=weights)), float(np.average(log_loss, weights=weights))
-
-
-def _validate(run: Run, task: Task, rows: TrainingRows) -> dict[str, float]:
-    """Score the finished epoch, keep it if it's the best, stop if patience has run out."""
-    model = run.averaged(task.slots)
-    chosen = most_probable(model, task.slots, task.parents)
-    error, log_loss = scores(model, task.slots, rows, chosen)
-    errors, losses = (run.trace.get(f"validation_{name}", []) for name in ("error", "log_loss"))
-    if run.best is None or (error, log_loss) < (errors[run.best_epoch], losses[run.best_epoch]):
-        run.best, run.best_epoch = model, run.epoch
-    patience = task.training.early_stopping
-    run.stopped = patience is not None and run.epoch - run.best_epoch >= patience
-    return {"validation_error": error, "validation_log_loss": log_loss}
 
 
 class _Trainer:

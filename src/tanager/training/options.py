@@ -41,11 +41,8 @@ class Training(Estimator):
         anew for each batch. The features learn not to rely on
         one another, which regularises a long run. Choose about 0.5 with
         hundreds of pixels, 0 for a short run.
-    early_stopping : int or None, default=None
-        Stop after this many epochs without a lower error on held-out rows, and
-        return the best epoch. None trains on all rows to the end.
     validation_fraction : float, default=0.1
-        Share of the rows held out for `early_stopping` and `tune`.
+        Share of the rows held out for `tune`.
     tune : int, default=0
         Number of random configurations of the hybrid loss (`lambda_`, `gamma`, `eta`),
         `learning_rate` and `dropout` to try on held-out rows first, each at the
@@ -74,16 +71,14 @@ class Training(Estimator):
     dense: bool = False
     average: float = 0.0
     dropout: float = 0.2
-    early_stopping: int | None = None
     validation_fraction: float = 0.1
     tune: int = 0
 
     def check(self) -> None:
         """Raise a ConfigurationError for invalid options."""
         self._allow("epochs", self.epochs >= 1, "a whole number from 1 on")
-        for name in ("batch_size", "early_stopping"):
-            given = getattr(self, name)
-            self._allow(name, given is None or given >= 1, "None, or a whole number from 1 on")
+        size = self.batch_size
+        self._allow("batch_size", size is None or size >= 1, "None, or a whole number from 1 on")
         for name in ("learning_rate", "decay"):
             self._allow(name, 0 < getattr(self, name) <= 1, "a number above 0 and at most 1")
         for name in ("average", "dropout"):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import combinations
-
 import numpy as np
 
 from tests.oracles.arborescence import best_arborescence
@@ -58,54 +56,6 @@ def find_arborescence(weight, parents):
     n = len(parents)
     parents[:] = best_arborescence(weight[:, :n].T)
     weight[:] = np.nan  # destroyed
-
-
-def _gaps(members, joined):
-    there = [p for p in members if p >= 0]
-    return sum(not joined[p, q] for p, q in combinations(there, 2))
-
-
-def draw_ktree(scores, members, n_slots, order, chosen, gaps, joined):
-    """Let every feature in its turn take the best slot whose members are joined."""
-    for i in order:
-        for s in range(n_slots[i]):
-            gaps[i, s] = _gaps(members[i, s], joined)
-        is_open = [s for s in range(n_slots[i]) if gaps[i, s] == 0]
-        chosen[i] = max(is_open, key=lambda s: (scores[i, s], -s))
-        for p in members[i, chosen[i]]:
-            if p >= 0:
-                joined[i, p] = joined[p, i] = True
-
-
-def go_back_ktree(scores, by_choice, tau, members, n_slots, order, gaps, joined, value, out):
-    """Write the derivative by the scores, features from the last to the first."""
-    for i in order[::-1]:
-        slots = range(n_slots[i])
-        raw = np.array([scores[i, s] for s in slots])
-        weights = np.exp(np.maximum((raw - raw.max()) / tau, -500.0))
-        pulls = np.array(
-            [by_choice[i, s] + sum(value[i, p] for p in members[i, s] if p >= 0) for s in slots]
-        )
-        is_open = np.array([gaps[i, s] == 0 for s in slots])
-
-        def mean(which, weights=weights, pulls=pulls):
-            return float(np.average(pulls[which], weights=weights[which]))
-
-        share = np.where(is_open, weights, 0.0) / weights[is_open].sum()
-        out[i, : n_slots[i]] = np.where(
-            is_open, share * (pulls - mean(is_open)) / tau, out[i, slots]
-        )
-        for s in slots:
-            pairs = list(combinations([p for p in members[i, s] if p >= 0], 2))
-            if gaps[i, s] > 1 or not pairs:
-                continue
-            others = is_open & (np.arange(n_slots[i]) != s)
-            with_it = others | (np.arange(n_slots[i]) == s)
-            worth = mean(with_it) - mean(others)
-            for p, q in pairs:
-                if gaps[i, s] == 0 or not joined[p, q]:
-                    value[p, q] += worth
-                    value[q, p] += worth
 
 
 def count_family(context, child, labels, weights, folds, counts):

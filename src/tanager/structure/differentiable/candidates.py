@@ -1,4 +1,4 @@
-"""Each feature's candidate parents, and their training slots."""
+"""Each feature's candidate parents."""
 
 from __future__ import annotations
 
@@ -6,15 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from math import isqrt
-from typing import NamedTuple
 
 import numpy as np
 
-from tanager.codes import Domain
 from tanager.errors import ConfigurationError
 from tanager.structure.constraints import Limits
-from tanager.structure.differentiable.sampling import KTreeSampler
-from tanager.training.model import Composed, Slots
 
 Candidates = str | Mapping[str, Sequence[str]]
 
@@ -201,62 +197,3 @@ def _require_ordering(chosen: list[list[int]], names: Sequence[str]) -> None:
             f"No ordering of the features admits these candidates: a cycle among {some}. "
             "Hint: ordering='free' allows any candidates and still returns no cycle."
         ) from None
-
-
-Parents = tuple[int, ...]
-
-
-class CandidateFamilies(NamedTuple):
-    """The families each feature chooses from."""
-
-    slots: Slots
-    parents: list[list[Parents]]  # the parents of every slot of every feature, () for none
-    composed: Composed | None  # the columns used by slots with several parents
-
-    def sampler(self) -> KTreeSampler:
-        """Return the sampler of k-trees among these slots."""
-        widest = max(len(p) for slots in self.parents for p in slots)
-        members = np.full((*self.slots.column.shape, max(widest, 1)), -1, np.int64)
-        for i, slots in enumerate(self.parents):
-            for s, parents in enumerate(slots):
-                members[i, s, : len(parents)] = parents
-        above = {i: {p for slot in slots for p in slot} for i, slots in enumerate(self.parents)}
-        order = np.array(list(TopologicalSorter(above).static_order()), np.int64)
-        return KTreeSampler(members, self.slots.n_slots, order)
-
-
-def families_of(
-    candidates: Sequence[Sequence[int]],
-    max_parents: int,
-    domain: Domain,
-    limits: Limits | None = None,
-) -> CandidateFamilies:
-    """Return the families of up to `max_parents` of each feature's candidates, smallest first.
-
-    It must be possible to connect several parents to each other. With limits every family has its
-    feature's required parent, at most one.
-    """
-    limits = limits or Limits.none([""] * len(candidates))
-    parents = []
-    for feature, mine in enumerate(candidates):
-        most, required = int(limits.most[feature]), set(limits.required[feature])
-        found = _cliques(mine, candidates, min(max_parents, most))
-        parents.append([family for family in found if required <= set(family)])
-    slots, composed = Slots.of_families(parents, domain.arities, domain.n_classes, domain.names)
-    return CandidateFamilies(slots, parents, composed)
-
-
-def _cliques(
-    mine: Sequence[int], candidates: Sequence[Sequence[int]], max_parents: int
-) -> list[Parents]:
-    """Return the families of one feature's candidates, members in the candidates' order."""
-    layer: list[tuple[Parents, list[int]]] = [((), list(mine))]
-    found: list[Parents] = [()]
-    for _ in range(max_parents):
-        layer = [
-            ((*clique, p), [q for q in rest[at + 1 :] if q in candidates[p] or p in candidates[q]])
-            for clique, rest in layer
-            for at, p in enumerate(rest)
-        ]
-        found += [clique for clique, _ in layer]
-    return found

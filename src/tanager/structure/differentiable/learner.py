@@ -7,25 +7,17 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
-from tanager.codes import Domain
 from tanager.counts import Counts
-from tanager.engines import FitContext
-from tanager.estimator import is_whole
 from tanager.losses import Loss, resolve_loss
+from tanager.numerics import log_softmax
 from tanager.structure.constraints import Limits
-from tanager.structure.differentiable.candidates import (
-    CandidateFamilies,
-    Request,
-    families_of,
-    resolve_candidates,
-)
-from tanager.structure.differentiable.sampling import Arborescence, BestParent, KTreeSampler
+from tanager.structure.differentiable.candidates import Request, resolve_candidates
+from tanager.structure.differentiable.sampling import Arborescence, BestParent
 from tanager.structure.learner import FitPlan, JointLearner
 from tanager.structure.structure import Structure
 from tanager.training import Training
-from tanager.training.fitting import fit
 from tanager.training.model import NO_PARENT, JointTables, Model, Slots, TrainingRows
-from tanager.training.optimiser import ParentSearch, Sampler, Task, most_probable
+from tanager.training.optimiser import ParentSearch, Task, fit, most_probable
 from tanager.training.options import Trained
 
 PRIOR_ROWS = 5.0  # prior weight, in rows, of the next shorter context
@@ -62,7 +54,7 @@ def _generative_start(
         alone = np.full((1, arity, 1), 1.0 / arity)
         for slot in range(int(slots.n_slots[i])):
             column, size = int(slots.column[i, slot]), int(slots.n_contexts[i, slot])
-            context = np.zeros_like(labels) if column == NO_PARENT else rows.context(column)
+            context = np.zeros_like(labels) if column == NO_PARENT else rows.codes[:, column]
             known = (children[i] < arity) & (context < size)
             cell = (context.astype(np.int64) * arity + children[i]) * n_classes + labels
             counts = np.bincount(
@@ -83,7 +75,7 @@ STARTS = {"random": _random_start, "generative": _generative_start}
 
 @dataclass(eq=False, repr=False)
 class Differentiable(Trained, JointLearner):
-    r"""Learn a TAN structure or a k-tree by gradient descent, under any loss.
+    r"""Learn a TAN structure by gradient descent, under any loss.
 
     As in [1]_, each feature has a categorical distribution over candidate parents and "no
     parent", with logits :math:`\phi`. Every mini-batch draws one structure
@@ -103,12 +95,6 @@ class Differentiable(Trained, JointLearner):
         feature's name to the names of its candidates (none for unlisted features).
     k : int, default=8
         Candidates per feature. Memory and time are linear in it.
-    max_parents : int, default=1
-        1 learns trees, as in [1]_; 2 also lets a feature choose pairs of candidates,
-        3 triples. Parents must be connected to each other, so that the
-        structure is a (partial) k-tree and missing features can be summed out.
-        Choose 2 with tens of thousands of rows and few values per feature: each
-        feature then has up to k(k-1)/2 larger tables in addition.
     ordering : {"fixed", "free"}, default="fixed"
         "fixed": candidates precede the feature in `order`, as in [1]_.
         "free": candidates may be anywhere in the order, and every draw is a maximum
@@ -131,7 +117,7 @@ class Differentiable(Trained, JointLearner):
     temperature : (float, float), default=(10, 0.1)
         Of the softmax, in the first and the last epoch; geometric in between.
     training : Training or None, default=None
-        Epochs, learning rate, held-out rows; None uses
+        Epochs, learning rate, dropout; None uses
         `tanager.training.Training` with its defaults.
 
     Notes
@@ -145,8 +131,8 @@ class Differentiable(Trained, JointLearner):
     unknown child contributes nothing.
 
     ``info_["structure"]`` has ``trace`` (per epoch loss, accuracy,
-    temperature, entropy of the distribution over parents, learning_rate,
-    validation_error), ``probabilities`` (of the structure's parents) and
+    temperature, entropy of the distribution over parents, learning_rate),
+    ``probabilities`` (of the structure's parents) and
     ``search``; `tanager_papers.plot_training` plots it. All rows are held in
     memory, one byte per value; training runs on one thread.
 
@@ -168,7 +154,6 @@ class Differentiable(Trained, JointLearner):
     candidates: str | Mapping[str, Sequence[str]] = "subset"
     k: int = 8
     _: KW_ONLY
-    max_parents: int = 1
     ordering: str = "fixed"
     order: str | Sequence[str] = "auto"
     image_shape: tuple[int, int] | None = None
@@ -180,79 +165,48 @@ class Differentiable(Trained, JointLearner):
 
     def learn_jointly(self, counts: Counts, plan: FitPlan) -> tuple[Structure, JointTables]:
         """Learn the most probable structure, and its tables."""
-        context = plan.context
-        training = self._check()
-        domain = counts.domain
+        context, domain = plan.context, counts.domain
+        self._choose("ordering", ("fixed", "free"))
+        self._choose("init", STARTS)
+        training = self.resolve_training()
         if domain.n_features == 0:
             return Structure((), (), ()), JointTables((), np.zeros(domain.n_classes), ())
         limits = plan.limits or Limits.none(domain.names)
-        limits.check_learner(1, "Differentiable (for each feature that has required parents)")
-        families = self._families(domain, context, limits)
-        slots = families.slots
-        sampler = self._sampler(families)
-        temperature = (self.temperature[0], self.temperature[1])
-        rows = TrainingRows.of(counts.rows.gather(), range(domain.n_features), families.composed)
+        limits.check_learner(1, "Differentiable")
+        free = self.ordering == "free"
+        request = Request(self.candidates, self.k, self.order, self.image_shape, free, limits)
+        candidates = resolve_candidates(request, domain.names, context.generator(CANDIDATE_STREAM))
+        parents = [list(required) for required in limits.required]
+        for i, among in enumerate(candidates):
+            parents[i] = parents[i] or [NO_PARENT, *(among if limits.most[i] else ())]
+        sizes = [[1 if p == NO_PARENT else int(domain.arities[p]) for p in ps] for ps in parents]
+        slots = Slots.build(parents, sizes, domain.arities, domain.n_classes, domain.names)
         task = Task(
             slots,
             resolve_loss(self.loss),
             training,
-            ParentSearch(sampler, self.structure_learning_rate, temperature),
+            ParentSearch(
+                Arborescence(slots) if free else BestParent(),
+                self.structure_learning_rate,
+                (self.temperature[0], self.temperature[1]),
+            ),
             (TRAINING_STREAM,),
             "structure by gradient",
         )
-        run, info = fit(
+        model, info = fit(
             task,
-            rows,
+            TrainingRows.of(counts.rows.gather(), range(domain.n_features)),
             lambda part, rng: STARTS[self.init](slots, part, domain.n_classes, rng),
             context,
         )
-        chosen = most_probable(run.result, slots, task.parents)
-        structure, joint = _read_off(domain, run.result, families, chosen)
-        info["probabilities"] = _probabilities(run.result, slots, chosen, sampler)
-        context.record("structure").update(info)
-        return structure, joint
-
-    def _check(self) -> Training:
-        self._choose("ordering", ("fixed", "free"))
-        self._choose("init", STARTS)
-        good = is_whole(self.max_parents, 1) and (self.max_parents == 1 or self.ordering == "fixed")
-        self._allow("max_parents", good, "1, and a larger whole number with ordering='fixed'")
-        return self.resolve_training()
-
-    def _families(self, domain: Domain, context: FitContext, limits: Limits) -> CandidateFamilies:
-        """Return the tables of every parent choice of every feature."""
-        free = self.ordering == "free"
-        request = Request(self.candidates, self.k, self.order, self.image_shape, free, limits)
-        candidates = resolve_candidates(request, domain.names, context.generator(CANDIDATE_STREAM))
-        return families_of(candidates, int(self.max_parents), domain, limits)
-
-    def _sampler(self, families: CandidateFamilies) -> Sampler:
-        if self.max_parents > 1:
-            return families.sampler()
-        return Arborescence(families.slots) if self.ordering == "free" else BestParent()
-
-
-def _read_off(
-    domain: Domain, model: Model, families: CandidateFamilies, chosen: np.ndarray
-) -> tuple[Structure, JointTables]:
-    """Return the structure of the chosen slots and its tables."""
-    parents: list[tuple[int, ...]] = []
-    tables = []
-    for i, slot in enumerate(chosen.tolist()):
-        mine = families.parents[i][slot]
-        table = model.table(families.slots, i, slot).copy()
-        parents.append(mine)
-        tables.append(table.reshape(*(int(domain.arities[p]) for p in mine), *table.shape[1:]))
-    structure = Structure.from_parents(domain.names, parents)
-    return structure, JointTables(structure.parent_indices, model.prior.copy(), tuple(tables))
-
-
-def _probabilities(model: Model, slots: Slots, chosen: np.ndarray, sampler: Sampler) -> list[float]:
-    """Return the probability of each feature's choice, given those it depends on."""
-    phi = np.where(slots.used(), model.phi, -np.inf)
-    if isinstance(sampler, KTreeSampler):
-        phi = np.where(sampler.open_slots(phi), phi, -np.inf)
-    soft = np.exp(phi - phi.max(axis=1, keepdims=True))
-    soft /= soft.sum(axis=1, keepdims=True)
-    chosen_soft: list[float] = soft[np.arange(chosen.shape[0]), chosen].tolist()
-    return chosen_soft
+        chosen = most_probable(model, slots, task.parents)
+        at = np.arange(domain.n_features), chosen
+        structure = Structure.from_tree(domain.names, slots.column[at])
+        tables = [model.table(slots, i, slot).copy() for i, slot in enumerate(chosen.tolist())]
+        log_prob = tuple(
+            table if above else table[0]
+            for table, above in zip(tables, structure.parent_indices, strict=True)
+        )
+        shares = np.exp(log_softmax(np.where(slots.used(), model.phi, -np.inf), axis=1))
+        context.record("structure").update(info | {"probabilities": shares[at].tolist()})
+        return structure, JointTables(structure.parent_indices, model.prior.copy(), log_prob)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tanager import native
 from tanager.numerics import Floats, Ints
 from tanager.structure.arborescence import maximum_arborescence
 from tanager.training.model import NO_PARENT, Slots
@@ -29,53 +27,6 @@ class BestParent:
         soft /= soft.sum(axis=1, keepdims=True)
         mean = (soft * by_choice).sum(axis=1, keepdims=True)
         by_scores: Floats = soft * (by_choice - mean) / tau
-        return by_scores
-
-
-class KTreeSampler:
-    r"""Features in turn take the best slot whose parents are already connected.
-
-    So every draw is a (partial) k-tree, which has no immoralities. With Gumbel noise it's an
-    exact draw from
-
-    .. math:: P(s) = \prod_i \frac{\exp \phi_{i s_i}}
-              {\sum_{s' \text{ open given } s_{<i}} \exp \phi_{i s'}}.
-
-    In the backward pass, each feature's softmax over its open slots replaces the choice. An edge
-    also gets a gradient for its value to later features: the mean of their gradients over the
-    slots it opens, minus the mean without them. Otherwise nothing would favour an edge
-    between two features that are informative only together.
-
-    members: shape (n_features, n_slots, k); each slot's parents, padded with -1.
-    n_slots: shape (n_features,); the first slot has no parents.
-    order: shape (n_features,); candidates come before their children.
-    """
-
-    def __init__(self, members: Ints, n_slots: Ints, order: Ints) -> None:
-        self._members, self._n_slots, self._order = members, n_slots, order
-
-    def _draw(self, scores: Floats) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-        n = self._order.shape[0]
-        chosen, joined = np.zeros(n, np.int64), np.zeros((n, n), np.bool_)
-        gaps = np.full(scores.shape, -1, np.int64)
-        native.draw_ktree(scores, self._members, self._n_slots, self._order, chosen, gaps, joined)
-        return chosen, gaps, joined
-
-    def __call__(self, scores: Floats) -> Ints:
-        """Return the chosen slots."""
-        return self._draw(scores)[0]
-
-    def open_slots(self, scores: Floats) -> NDArray[np.bool_]:
-        """Return the slots open to each feature when its turn comes."""
-        is_open: NDArray[np.bool_] = self._draw(scores)[1] == 0
-        return is_open
-
-    def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
-        """Go back through the softmax over open slots, and through the slots that edges open."""
-        _, gaps, joined = self._draw(scores)
-        value, by_scores = np.zeros(joined.shape), np.zeros_like(by_choice)
-        given = self._members, self._n_slots, self._order
-        native.go_back_ktree(scores, by_choice, tau, *given, gaps, joined, value, by_scores)
         return by_scores
 
 
