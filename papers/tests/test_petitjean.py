@@ -103,7 +103,7 @@ def test_ten_largest_tables_and_times_to_classify_are_judged():
     seconds = Scores("predict_cpu_seconds", ("a", "b"), names, np.array([[1.0, 4.0, 20.0]] * 2))
     claim = classifying_claim(seconds)
     assert claim.verdict == "holds in part"
-    assert claim.number.endswith("TAN-HDP 20.0, SkDB-HDP 5.0; criterion: a factor of ten")
+    assert claim.number.endswith("TAN-HDP 20.0, SkDB-HDP 5.0; criterion: a factor of 100")
 
 
 def test_boosted_trees_are_to_be_near_on_one_loss_and_behind_on_the_other():

@@ -93,6 +93,19 @@ def test_gains_are_to_be_large_where_the_paper_says_so():
     assert zaidi_forms.gain_claim(worse, worse).verdict == "does not hold"
 
 
+def test_means_that_are_near_are_the_same_only_if_their_intervals_are():
+    noise = 1 + 0.3 * np.array([-1.0, 0.5, 0.7, -0.4, 0.2, 0.8, -0.6, -0.2, 0.0])
+    rows = np.array([[0.2, 0.1, 0.1, 0.1]] * 9)
+    rows[:, 2:] *= noise[:, None]
+    parts = form_parts(rows)
+    claim = zaidi_forms.same_claim(parts, parts)
+    assert claim.verdict == "undecided"
+    assert "0-1 loss, all 1.6 %" in claim.number
+    rows[:, 1:] = 0.198 * noise[:, None]
+    parts = form_parts(rows)
+    assert zaidi_forms.gain_claim(parts, parts).verdict == "undecided"
+
+
 def test_training_is_slower_by_orders_of_magnitude_or_by_less():
     slow = form_parts([[0.01, 2.0, 4.0, 20.0]] * 9)
     assert zaidi_forms.slower_claim(slow, slow).verdict == "holds"

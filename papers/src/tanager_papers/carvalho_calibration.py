@@ -12,7 +12,7 @@ from tanager_papers.findings import Block
 
 __all__ = ["sure_block"]
 
-TITLE = "Why on UCI tables: how sure the trees are (not in the paper)"
+TITLE = "Why on UCI tables: overconfidence (not in the paper)"
 LL, ACLL = "LL", "aCLL, Dirichlet"
 
 
@@ -42,13 +42,13 @@ def sure_block(parts: Sequence[Results]) -> Block:
     order = np.argsort(gains)
     test = spearmanr(gains, surer)
     notes = (
-        "Too sure: the mean probability of the predicted class less the share of rows where it is "
-        "the true one, rows held out.",
-        f"Spearman's correlation of the gain with how much surer aCLL is: {test.statistic:.2f} "
-        f"(p {test.pvalue:.2g}). The errors differ little; what aCLL loses is that its trees, "
-        "without edges between features that depend on each other in all classes alike, count "
+        "Overconfidence: the mean probability of the predicted class minus the share of rows where "
+        "it is the true one, on held-out rows.",
+        "Spearman's correlation of the gain with the difference in overconfidence is "
+        f"{test.statistic:.2f} (p {test.pvalue:.2g}). The errors differ little. aCLL leaves out "
+        "edges between features that depend on each other in all classes alike, so its trees count "
         "the same evidence twice.",
     )
     columns = ("table", "gain of aCLL, 0.001 nats per row", "error %, LL", "aCLL",
-               "too sure by points, LL", "aCLL")  # fmt: skip
+               "overconfidence in points, LL", "aCLL")  # fmt: skip
     return Block(TITLE, columns, [rows[i] for i in order], notes)

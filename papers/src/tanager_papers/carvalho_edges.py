@@ -56,11 +56,11 @@ def edges_block(bench: Workbench, uses: Mapping[str, str]) -> tuple[Block, Claim
         "shared dependence",
         "win–draw–loss of aCLL, held out",
         "gain, 0.001 nats per row",
-        "tied pairs found, LL",
+        "dependent pairs found, LL",
         "aCLL",
         "edges between neighbours, LL",
         "aCLL",
-        "too sure by points, LL",
+        "overconfidence in points, LL",
         "aCLL",
     )
     rows = [
@@ -82,19 +82,18 @@ def edges_block(bench: Workbench, uses: Mapping[str, str]) -> tuple[Block, Claim
 
 def _notes(n_tables: int) -> tuple[str, ...]:
     return (
-        f"{n_tables} factors a line, 1,000 rows each. Conservation 0: no position alone tells a "
-        "site from background, only the tied pairs do. Shared dependence: the chance that a "
-        "position follows its left neighbour, in sites and background alike.",
-        "Too sure: the mean probability of the predicted class less the share of rows where it is "
-        "the true one, rows held out.",
-        "A tree has one parent a position. LL gives it to the strongest dependence within "
-        "classes, wherever it is; aCLL takes off what all classes share. So aCLL wins where the "
-        "shared chain is as strong as the tied pairs and takes their places in the tree of LL. "
-        "With less of it both scores find the pairs, and there is nothing to gain.",
-        "With more of it aCLL still finds pairs that LL misses, and yet does not win. Neighbours "
-        "that depend on each other say the same thing twice, and a tree without their edge counts "
-        "it twice: aCLL leaves such edges out, and its tree is the surer one of the two. That is "
-        "the price of a score that looks at the classes alone.",
+        f"{n_tables} factors per line, 1,000 rows each. Conservation 0: no position on its own "
+        "tells a site from background, only the dependent pairs do. Shared dependence: the "
+        "probability that a position copies its left neighbour, in sites and background alike.",
+        "Overconfidence: the mean probability of the predicted class minus the share of rows where "
+        "it is the true one, on held-out rows.",
+        "A tree has one parent per position. LL gives it to the strongest dependence within "
+        "classes, wherever it is; aCLL subtracts what the classes share. So aCLL wins where the "
+        "shared chain is as strong as the dependent pairs and takes their places in LL's tree. "
+        "With a weaker chain both scores find the pairs, and there is nothing to gain.",
+        "With a stronger chain aCLL still finds pairs that LL misses, yet it doesn't win. "
+        "Neighbours that depend on each other carry the same evidence, which a tree without their "
+        "edge counts twice. aCLL leaves such edges out, so its trees are more overconfident.",
     )
 
 
@@ -159,7 +158,7 @@ def _picture(grid: Sequence[_Place], shares: Sequence[float]) -> Picture:
         "x_label": "dependence that both classes share",
         "y_label": "gain of aCLL, 0.001 nats per row",
     }
-    title = "Where aCLL beats LL, by what positions tell alone and what the classes share"
+    title = "Where aCLL beats LL, by the information in single positions and what the classes share"
     return Picture("edges", title, "margins", data, "Above zero aCLL is better, rows held out.")
 
 
@@ -171,12 +170,12 @@ def _claim(grid: Sequence[_Place]) -> Claim:
         return untested(text, "not run")
     competing, alone, evident = (gains[place] for place in wanted)
     found = {
-        "no position tells": competing > max(alone, 0.0),
-        "positions tell by themselves": evident > 0,
+        "no position is informative on its own": competing > max(alone, 0.0),
+        "positions are informative on their own": evident > 0,
     }
     parts = {name: "holds" if gained else "does not hold" for name, gained in found.items()}
     number = (
         f"{competing:+.1f} with shared dependence 0.5, {alone:+.1f} without; {evident:+.1f} with "
-        "it where positions tell by themselves (0.001 nats per row held out)"
+        "it where positions are informative on their own (0.001 nats per row held out)"
     )
     return claim_of_parts(text, parts, number)

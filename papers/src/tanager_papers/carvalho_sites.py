@@ -102,7 +102,7 @@ def study_block(bench: Workbench, uses: Mapping[str, str]) -> Block:
         "gain, 0.001 nats per row",
     )
     notes = (
-        f"aCLL under the Dirichlet assumption against LL, {n_tables} factors a line, 1,000 rows "
+        f"aCLL under the Dirichlet assumption against LL, {n_tables} factors per line, 1,000 rows "
         "each but where the line says otherwise; 12 positions, half of the rows sites.",
         "One property changes at a time here; the next table changes two together.",
     )

@@ -62,7 +62,8 @@ PROTOCOL = (
     "intervals over trainings on one division don't cover the choice of test rows.",
     "**Reproducing.** `tanager reproduce PAPER` runs a paper and resumes where it was stopped; "
     "`--only PART` runs one of the parts listed at the top of its page. Every fit is in "
-    "`PAPER/cells.parquet`, so you can judge by another rule. `--published docs/reproduction` "
+    "`PAPER/cells.parquet`, and what was computed outside the laboratory in `PAPER/kept.json`, so "
+    "you can judge by another rule. `--published docs/reproduction` "
     "reuses those fits as long as their classifiers still give the same answers on a fixed "
     "probe; only fits of zaidi-2017 whose predictions or optimisation traces are needed run "
     "again.",

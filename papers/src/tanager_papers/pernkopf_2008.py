@@ -364,8 +364,8 @@ def _times(
                 ours = found[name].relative(found["TAN-CR-ML"])
             rows.append((f"{where}, {name}", f"{printed[column]:g}", *ours))
     notes = (
-        "CPU time of the structure alone, sums over tables and folds, with all else on the machine "
-        f"at the time. MNIST with {N_CANDIDATES} candidates per feature, for both searches.",
+        "CPU time of the structure alone, summed over tables and folds, on a machine that had "
+        f"other work to do. MNIST with {N_CANDIDATES} candidates per feature, for both searches.",
         "The order-based search scores as small a part of the greedy one's families as in the "
         "paper. It does not take as small a part of the time, because the greedy search here does "
         "not evaluate the training rows anew: it keeps each edge's table from round to round, "
@@ -375,7 +375,10 @@ def _times(
     )
     columns = ("classifier", "time, % of TAN-CR, paper", "ours", "families scored, %, ours",
                "time per family, ours")  # fmt: skip
-    text = "The order-based search takes a tenth of the greedy one's time or less (table 4)"
+    text = (
+        "The order-based search scores a tenth of the greedy one's families or fewer (table 4, "
+        "there as time)"
+    )
     claim = untested(text, "not run")
     if {"TAN-OMI-CR-ML", "TAN-CR-ML"} <= set(spent):
         order, greedy = spent["TAN-OMI-CR-ML"], spent["TAN-CR-ML"]

@@ -82,7 +82,12 @@ def table_claims(scores: Mapping[str, Scores]) -> list[Claim]:
     margins = ", ".join(f"{share:+d}" for share in shares)
     if len(shares) == 5:
         parts = {"k = 1 to 5": "holds" if rising(shares) else "does not hold"}
-        claims.append(claim_of_parts(text, parts, f"k = 1 to 5: {margins}"))
+        criterion = "Spearman's correlation with k is above 0.5"
+        claims.append(
+            claim_of_parts(
+                text, parts, f"wins minus losses, k = 1 to 5: {margins}", criterion=criterion
+            )
+        )
     return [*claims, *_overfitting_claims(rmse), *_forest_claims(scores)]
 
 
@@ -107,13 +112,13 @@ def classifying_claim(seconds: Scores) -> Claim:
     taken = {n: np.log(np.maximum(seconds.of(n), 1e-6)) for n in ("RF", *names)}
     ratios: dict[str, float] = {n: float(np.exp((taken["RF"] - taken[n]).mean())) for n in names}
     parts = {
-        n: "holds" if ratio >= 10 else "holds in part" if ratio > 1 else "does not hold"
+        n: "holds" if ratio >= 100 else "holds in part" if ratio > 1 else "does not hold"
         for n, ratio in ratios.items()
     }
     number = "times as fast, geometric mean: " + ", ".join(
         f"{n} {ratio:.1f}" for n, ratio in ratios.items()
     )
-    return claim_of_parts(text, parts, number, criterion="a factor of ten")
+    return claim_of_parts(text, parts, number, criterion="a factor of 100")
 
 
 def _overfitting_claims(rmse: Scores) -> list[Claim]:

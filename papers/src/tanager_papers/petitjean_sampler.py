@@ -99,8 +99,9 @@ def _worked_claim(first: Mapping[tuple[str, str, int], float]) -> Claim:
     }
     parts = {name: "holds" if true else "does not hold" for name, true in found.items()}
     number = (
-        f"HDP {hdp['1', 0]:.2f}, m-estimate {m['1', 0]:.2f}; HDP {hdp['2', 0]:.2f}; HDP "
-        f"{hdp['2', 1]:.2f}, m-estimate {m['2', 1]:.2f}"
+        f"few rows, classes agree: HDP {hdp['1', 0]:.2f}, m-estimate {m['1', 0]:.2f}; classes "
+        f"differ: HDP {hdp['2', 0]:.2f}; many rows, classes differ: HDP {hdp['2', 1]:.2f}, "
+        f"m-estimate {m['2', 1]:.2f}"
     )
     return claim_of_parts(text, parts, number)
 

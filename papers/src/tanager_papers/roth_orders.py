@@ -10,7 +10,14 @@ import numpy as np
 
 from tanager.evaluation.contenders import Contender
 from tanager_papers.findings import Block, Claim
-from tanager_papers.verdicts import claim_of_parts, judge_gap, mean_interval, told_gap, untested
+from tanager_papers.verdicts import (
+    claim_of_parts,
+    judge_gap,
+    judge_same,
+    mean_interval,
+    told_gap,
+    untested,
+)
 from tanager_papers.workbench import Workbench
 
 __all__ = ["pseudo_block", "recovery_block"]
@@ -103,9 +110,7 @@ def _similar_claim(found: Mapping[str, Mapping[str, Sequence[float]]]) -> Claim:
         gaps = np.array(errors["cycles"]) - np.array(errors["order"])
         # Folds share training rows.
         interval = mean_interval(gaps, len(run), 0.25 if table == "satimage" else 0.0)
-        low, high = interval
-        near, far = low > -NEAR and high < NEAR, low > NEAR or high < -NEAR
-        parts[table] = "holds" if near else "does not hold" if far else "undecided"
+        parts[table] = judge_same(interval, NEAR)
         rates = f"{np.mean(errors['cycles']):.2f} % with cycles, {np.mean(errors['order']):.2f} %"
         told.append(f"{table} {rates} in order, "
                     + told_gap("difference", float(gaps.mean()), interval))  # fmt: skip

@@ -21,6 +21,7 @@ from tanager_papers.workbench import Workbench
 
 __all__ = ["orderings", "printed_block"]
 
+METRIC = "zero_one_loss"
 N_ORDERINGS = 5
 PIXEL_ORDERINGS = "ABC"
 EPOCHS = 500
@@ -112,7 +113,7 @@ Found = dict[tuple[str, str], list[float]]
 
 def printed_block(bench: Workbench, datasets: Mapping[str, Dataset]) -> tuple[Block, list[Claim]]:
     """Train every method of table 1 by the printed protocol."""
-    from tanager_papers.roth_2020 import TABLE_1
+    from tanager_papers.roth_2020 import CLOSED, TABLE_1
 
     found: Found = {}
     for table in ("satimage",) if bench.quick else PLANS:
@@ -120,6 +121,10 @@ def printed_block(bench: Workbench, datasets: Mapping[str, Dataset]) -> tuple[Bl
         if folds:
             methods = [m for m in METHODS if m in TABLE_1[table]]
             found |= _trained(bench, table, folds, methods)
+            closed = bench.run("roth-2020-closed", folds, bench.available(CLOSED), metrics=[METRIC])
+            scores = closed.results.mean(METRIC)
+            if scores.datasets:
+                found |= {(table, name): (100 * scores.of(name)).tolist() for name in CLOSED}
     rows = []
     for table, printed in TABLE_1.items():
         for method in METHODS:
@@ -221,10 +226,10 @@ def _error(
     like = Contender(method, _probed(method, loss))
     contender = Contender(label, use, {"random_state": at} if isinstance(use, str) else {})
     run = bench.run(
-        "roth-2020-printed", [dataset], [contender], metrics=["zero_one_loss"], quiet=True,
+        "roth-2020-printed", [dataset], [contender], metrics=[METRIC], quiet=True,
         like=like,
     )  # fmt: skip
-    scores = run.results.mean("zero_one_loss")
+    scores = run.results.mean(METRIC)
     return 100 * float(scores.values[0, 0]) if scores.datasets else None
 
 
@@ -246,6 +251,10 @@ def _told(errors: Sequence[float]) -> str:
 # What the paper says of table 1, as the method that does better, the other, and the tables; and
 # whether the first gains, or the other doesn't.
 CLAIMS = (
+    ("trained tables beat closed-form ones, naive Bayes", "NB, hybrid", "NB, ML", tuple(PLANS),
+     True),
+    ("trained tables beat closed-form ones, Chow–Liu", "Chow–Liu, hybrid", "Chow–Liu, ML",
+     tuple(PLANS), True),
     ("random trees beat naive Bayes", "TAN Random", "NB, hybrid", tuple(PLANS), True),
     ("TAN Subset beats TAN Random", "TAN Subset", "TAN Random", tuple(PLANS), True),
     ("TAN Subset beats Chow–Liu", "TAN Subset", "Chow–Liu, hybrid", tuple(PLANS), True),
@@ -276,6 +285,8 @@ def _claims(found: Found) -> list[Claim]:
                 # Folds share training rows.
                 overlap = 0.25 if table == "satimage" else 0.0
                 low, high = mean_interval(first[:n] - second[:n], len(pairs), overlap)
+            elif worse.endswith("ML"):  # one number, by which trainings are judged
+                low, high = mean_interval(first - second, len(pairs))
             else:
                 low, high = gap_interval(first, second, len(pairs))
             gap = f"{table} {first.mean() - second.mean():+.2f} points"
@@ -285,8 +296,6 @@ def _claims(found: Found) -> list[Claim]:
                 "holds" if high < bound else "does not hold" if low > bound else "undecided"
             )
         why = "Intervals are over trainings, on satimage over folds too."
-        if any(min(map(len, both)) < 2 for both in pairs.values()):
-            why += " Where there's one training of a method there is none."
         criterion = "" if gains else f"the other method gains less than {IMPROVEMENT} points"
         claims.append(claim_of_parts(text, parts, "; ".join(told), why, criterion=criterion))
     return claims

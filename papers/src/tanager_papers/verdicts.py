@@ -24,6 +24,7 @@ __all__ = [
     "gap_interval",
     "judge",
     "judge_gap",
+    "judge_same",
     "mean_interval",
     "on_generated_rows",
     "power",
@@ -31,6 +32,7 @@ __all__ = [
     "share_interval",
     "told_gap",
     "untested",
+    "variance_interval",
 ]
 
 LEVEL = 0.05  # of significance, shared by the comparisons of a claim
@@ -52,7 +54,9 @@ RULE = (
     "**Differences of means and rates.** Over tables, folds, shuffles or trainings the interval is "
     "Student's (Welch's where they aren't paired), with Nadeau and Bengio's variance where "
     "training sets overlap. Two error rates on the same test rows have the interval of "
-    "independent binomials, which is conservative. A comparison holds if its "
+    "independent binomials, which is conservative; where the paper's rates are the lowest of many "
+    "trainings, chosen on the test rows, so are ours, and no interval covers that choice. A "
+    "comparison holds if its "
     "interval excludes zero on the paper's side, and doesn't if it does on the other. "
     "A claim that something makes no difference holds only if the whole interval stays within a "
     "margin, which is given with the claim; that a difference isn't significant is no evidence. "
@@ -156,6 +160,21 @@ def rate_interval(
     return first - second - half, first - second + half
 
 
+def variance_interval(
+    ratio: float, n_first: int, n_second: int, n_comparisons: int = 1
+) -> tuple[float, float]:
+    """Return Fisher's interval of the ratio of two variances, of so many values each.
+
+    >>> [round(end, 2) for end in variance_interval(2.0, 5, 5)]
+    [0.21, 19.21]
+    """
+    from scipy.stats import f
+
+    ends = f.ppf([1 - LEVEL / n_comparisons / 2, LEVEL / n_comparisons / 2], n_first - 1,
+                 n_second - 1)  # fmt: skip
+    return float(ratio / ends[0]), float(ratio / ends[1])
+
+
 def judge_gap(interval: tuple[float, float], bound: float = 0.0) -> str:
     """Return the verdict on "the difference is below the bound" by its interval.
 
@@ -164,6 +183,18 @@ def judge_gap(interval: tuple[float, float], bound: float = 0.0) -> str:
     """
     low, high = interval
     return "holds" if high < bound else "does not hold" if low > bound else "undecided"
+
+
+def judge_same(interval: tuple[float, float], margin: float) -> str:
+    """Return the verdict on "there's no difference", which is one of at most a margin.
+
+    >>> judge_same((-0.2, 0.3), 0.5), judge_same((-0.2, 0.6), 0.5), judge_same((0.6, 0.9), 0.5)
+    ('holds', 'undecided', 'does not hold')
+    """
+    low, high = interval
+    if low > margin or high < -margin:
+        return "does not hold"
+    return "holds" if low > -margin and high < margin else "undecided"
 
 
 def told_gap(name: str, gap: float, interval: tuple[float, float], digits: int = 2) -> str:

@@ -333,7 +333,9 @@ class Workbench:
             f"{'Quick run' if self.quick else 'Run'}: {protocol}",
             "not all of it done, the end of this page says what is missing" if unfinished else "",
             f"tables up to {self.max_rows:,} rows" if self.max_rows else "",
-            f"{self.n_cells:,} fits, {self.cpu_seconds / 60:,.1f} CPU minutes in total",
+            f"{self.n_cells:,} fits, {self.cpu_seconds / 60:,.1f} CPU minutes in total"
+            if self.n_cells or not self.used
+            else f"{sum(map(len, self.used.values()))} numbers computed outside the laboratory",
             facts["machine"],
         ]
         return "; ".join(part for part in parts if part) + "."
