@@ -7,6 +7,7 @@ Tags mark types that JSON doesn't have: ``$tuple``, ``$set``, ``$map``, ``$array
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import json
 import math
 import sys
@@ -110,9 +111,11 @@ def load_option(data: Any, depth: int = 0) -> Any:
 
 
 def make_object(kind: Any, parameters: Mapping[str, Any]) -> Any:
-    """Create an estimator, a learner or a loss from stored parameters."""
+    """Create an estimator, a learner or a loss from those stored parameters that it still has."""
     try:
-        return kind(**_without_paths(parameters))
+        known = inspect.signature(kind).parameters
+        stored = _without_paths(parameters).items()
+        return kind(**{key: value for key, value in stored if key in known})
     except (TypeError, ValueError) as error:
         raise ModelFileError(
             f"{kind.__name__} doesn't accept the stored parameters ({error}). "
