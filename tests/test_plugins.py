@@ -15,7 +15,7 @@ import pytest
 
 from tanager import open_table
 from tanager.errors import ConfigurationError
-from tanager.plugins import load_plugin, plugin_names
+from tanager.registry import load_plugin, plugin_names
 from tanager.structure.registry import resolve_structure
 from tests.docs.pages import blocks
 

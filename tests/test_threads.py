@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tanager.threads import one_blas_thread
+from tanager.numerics import one_blas_thread
 
 threadpoolctl = pytest.importorskip("threadpoolctl")
 

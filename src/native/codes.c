@@ -8,27 +8,6 @@
 
 enum { CUTS, LOOKUP, SEARCH }; /* how a column is looked up */
 
-/* Set present[start[k] + v - low[k]] for every value v of column columns[k]. */
-static int64_t run_mark_present(Argument *arguments)
-{
-    const int64_t *x = LONGS(0), *columns = LONGS(1), *lowest = LONGS(2), *start = LONGS(3);
-    int64_t n_rows = LENGTH(0, 0), n_columns = LENGTH(0, 1);
-    uint8_t *present = BYTES(4);
-    for (int64_t row = 0; row < n_rows; row += BLOCK)
-        for (int64_t k = 0; k < LENGTH(1, 0); k++) {
-            uint8_t *base = present + start[k];
-            for (int64_t r = row; r < least(row + BLOCK, n_rows); r++)
-                base[x[r * n_columns + columns[k]] - lowest[k]] = 1;
-        }
-    return 0;
-}
-KERNEL(mark_present,
-       "x: int64[n_rows, n_columns]\n"
-       "columns: int64[n_marked] below n_columns\n"
-       "low: int64[n_marked]\n"
-       "start: int64[n_marked] rising to n_present\n"
-       "present: uint8[n_present] written")
-
 /* Add each row's weight to cells[(x - low) * n_classes + label]; x is one int64 column. */
 static int64_t run_count_cells(Argument *arguments)
 {

@@ -11,7 +11,7 @@
     /* hdp.c */                                                                               \
     K(solve_fixed_point) K(expect_tables)                                                     \
     /* codes.c */                                                                             \
-    K(mark_present) K(count_cells) K(encode_matrix) K(split_by_mdl)                           \
+    K(count_cells) K(encode_matrix) K(split_by_mdl)                                           \
     /* leave_one_out.c */                                                                     \
     K(score_odds) K(score_posteriors)                                                         \
     /* loglinear.c */                                                                         \

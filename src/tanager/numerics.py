@@ -1,6 +1,12 @@
-"""Common array types, and sums in log-space."""
+"""Common array types, sums in log-space, and the threads of numerical libraries."""
 
 from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,3 +35,39 @@ def log_sum_exp(
 def log_softmax(logs: Floats, axis: int) -> Floats:
     """Return logarithms whose exponentials sum to one along an axis."""
     return logs - log_sum_exp(logs, axis, keepdims=True)
+
+
+_lock = threading.Lock()
+_users = 0
+_limit: Any = None
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread until the last of all holders exits; also a decorator.
+
+    BLAS spreads even a product of two short vectors over all cores, and its threads wait for the
+    next one in a busy loop: an optimiser takes ten times the CPU time, and isn't faster.
+    """
+    global _users, _limit
+    with _lock:
+        if _users == 0:
+            _limit = _controller().limit(limits=1, user_api="blas")
+        _users += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _users -= 1
+            if _users == 0:
+                _limit.restore_original_limits()
+                _limit = None
+
+
+@lru_cache(maxsize=1)
+def _controller() -> Any:
+    """Find the libraries once, since it takes some milliseconds."""
+    import scipy.linalg  # noqa: F401  # loads SciPy's own copy of BLAS
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

@@ -1,6 +1,7 @@
 """Learners by text: the one place where ``"kdb(k=2)"`` becomes a learner.
 
-Installed packages add learners through entry points (`tanager.plugins`).
+Installed packages add learners, exports, sources and commands through entry points, which are
+looked up only when a name isn't built in; ``CONTRIBUTING.md`` lists their groups.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from inspect import signature
 from typing import Any, Generic, TypeVar
 
 from tanager.errors import ConfigurationError, nearest
-from tanager.plugins import load_plugin, plugin_names
 
 MAX_LENGTH = 2_000  # characters of a text
 MAX_DEPTH = 12  # of nested brackets
@@ -238,3 +238,36 @@ def split_outside(text: str, separator: str) -> list[str]:
             pieces.append(text[start:position])
             start = position + 1
     return [*pieces, text[start:]]
+
+
+def plugin_names(group: str) -> list[str]:
+    """Return the names that installed packages add to a group, sorted."""
+    from importlib.metadata import entry_points
+
+    return sorted({point.name for point in entry_points(group=group)})
+
+
+def describe_plugin(group: str, name: str) -> str:
+    """Return which package a name comes from, without loading it."""
+    from importlib.metadata import entry_points
+
+    found = min(entry_points(group=group, name=name), key=lambda point: point.value)
+    return f"From the package {found.module if found.dist is None else found.dist.name}."
+
+
+def load_plugin(group: str, name: str) -> Any | None:
+    """Return the object that an installed package provides for a name, or None."""
+    from importlib.metadata import entry_points
+
+    found = list(entry_points(group=group, name=name))
+    if not found:
+        return None
+    point = min(found, key=lambda point: point.value)  # deterministic if two claim a name
+    package = point.dist.name if point.dist is not None else point.module
+    try:
+        return point.load()
+    except Exception as error:
+        raise ConfigurationError(
+            f"{name!r} of {group} comes from the package {package}, which can't be loaded: "
+            f"{type(error).__name__}: {error}. Update or uninstall {package}."
+        ) from error

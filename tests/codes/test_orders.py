@@ -109,7 +109,7 @@ def test_intervals_of_pandas_cut_are_ordered_categories():
         ({"length": SIZES}, ConfigurationError, "'length', which is not a feature"),
         ({"size": "SML"}, ConfigurationError, "list of at least two"),
         ({"size": ["S", "S", "L"]}, ConfigurationError, "different"),
-        ({"size": ["S", 2]}, ConfigurationError, "several types"),
+        ({"size": ["S", 2]}, ConfigurationError, "mixes strings and numbers"),
         ({"when": ["a", "b"]}, ConfigurationError, "dates or times"),
         ({"n": ["a", "b"]}, ConfigurationError, "holds whole numbers"),
         (["size"], ConfigurationError, "a mapping"),

@@ -8,8 +8,8 @@ import pytest
 import tanager
 from tanager import BayesNetClassifier
 from tanager.codes import Codebook, learn_codebook
-from tanager.codes.pooling import OTHERS
 from tanager.codes.rows import MAX_ARITY
+from tanager.codes.seeing import OTHERS
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ColumnWarning, DataError
 
@@ -17,7 +17,7 @@ from tanager.errors import ColumnWarning, DataError
 @pytest.fixture
 def few_codes(monkeypatch):
     """Columns have five codes at most."""
-    for module in ("learning", "pooling", "seeing", "values"):
+    for module in ("pooling", "seeing", "values"):
         monkeypatch.setattr(f"tanager.codes.{module}.MAX_ARITY", 5)
 
 

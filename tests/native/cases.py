@@ -549,14 +549,6 @@ def gather_level(rng):
 # codes.c
 
 
-@cases("mark_present")
-def mark_present(rng):
-    x = rng.integers(-5, 6, (300, 3))
-    yield [x, np.array([2, 0]), np.array([-5, -6]), np.array([0, 11]), np.zeros(23, np.uint8)]
-    far = x + (1 << 62)
-    yield [far, np.array([1]), np.array([(1 << 62) - 5]), np.array([0]), np.zeros(11, np.uint8)]
-
-
 @cases("count_cells")
 def count_cells(rng):
     x, labels = rng.integers(-5, 6, 90), rng.integers(0, 3, 90).astype(np.uint16)

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager.codes import Codes, MatchedTable
-from tanager.codes.matching import CodedBatch
+from tanager.codes.codebook import CodedBatch
 from tanager.engines import Engine, resolve_engine
 from tanager.errors import ColumnWarning, DataError, listed
 from tanager.network import Network

@@ -23,7 +23,7 @@ from tanager import __version__
 from tanager.cli.options import AUDIT_REMEDY, as_command, written_here
 from tanager.errors import ColumnWarning, ConfigurationError, TanagerError
 from tanager.escaping import visible
-from tanager.plugins import describe_plugin, load_plugin, plugin_names
+from tanager.registry import describe_plugin, load_plugin, plugin_names
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 

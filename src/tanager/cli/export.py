@@ -17,7 +17,7 @@ from tanager.cli.output import check_output
 from tanager.errors import ConfigurationError
 from tanager.network import Network
 from tanager.network.exports.recipe import expected_columns
-from tanager.plugins import load_plugin, plugin_names
+from tanager.registry import load_plugin, plugin_names
 
 
 class _Format(NamedTuple):

@@ -36,7 +36,7 @@ from tanager.network.own_rows import labelled_codes, own_rows
 from tanager.network.uncertainty import PredictionSets, check_share, interval_of_codes
 from tanager.parameters import posterior
 from tanager.sources import Source
-from tanager.sources.plain import plain_array
+from tanager.sources.gate import plain_array
 from tanager.sources.remote import is_url, local_path, without_credentials
 
 MOST_CLASSES = 12  # maximum for printing the confusion matrix

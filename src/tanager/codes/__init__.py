@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanager.codes.codebook import Codebook
+from tanager.codes.codebook import Codebook, MatchedTable
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.groups import Groups
 from tanager.codes.learning import encode_rows, learn_codebook
-from tanager.codes.matching import MatchedTable
 from tanager.codes.rows import Chunk, Codes, Domain, Rows
 from tanager.registry import lazy_exports
 

@@ -9,12 +9,11 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.codes.audit import sample_texts
-from tanager.codes.columns import value_array
 from tanager.codes.reading import DATE_STYLES, Reading, parse_texts
 from tanager.codes.values import FAMILY_TYPES, is_temporal, to_family
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources import Source
-from tanager.sources.plain import is_text
+from tanager.sources.gate import admit_column, is_text
 
 _WORDS = {"integer": "whole numbers", "real": "numbers", "boolean": "booleans", "text": "text"}
 
@@ -78,12 +77,9 @@ def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int,
                 "their own. Leave it out."
             )
         try:
-            found[at] = value_array(given)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise _refused(
-                f"ordered[{name!r}] mixes values of several types: {given!r}. Give texts, numbers "
-                "or booleans, as the column has them."
-            ) from error
+            found[at] = admit_column(given, f"ordered[{name!r}]")
+        except (DataError, TypeError) as error:
+            raise _refused(str(error)) from error
     return found
 
 

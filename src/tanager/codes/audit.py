@@ -13,7 +13,7 @@ import pyarrow as pa
 from tanager.codes.reading import AUDITED_DATES, NUMBER_STYLES, Reading, parse_texts
 from tanager.codes.values import has_order
 from tanager.sources import Source
-from tanager.sources.plain import is_text
+from tanager.sources.gate import is_text
 
 AUDIT_ROWS = 100_000  # for files; a table in memory is audited completely
 NEAR_UNIQUE = 0.9  # distinct values per row from which a column is taken for an identifier

@@ -28,8 +28,7 @@ from tanager.codes.values import (
     to_numbers,
 )
 from tanager.numerics import Floats
-from tanager.sources.gate import EXACT
-from tanager.sources.plain import plain_array, plain_numbers
+from tanager.sources.gate import EXACT, plain_array, plain_numbers
 
 # Lookup tables cover integer ranges up to this size; for larger ones, values are searched.
 LOOKUP_RANGE = 1 << 16
@@ -108,15 +107,9 @@ class CategoricalColumn(_CodedColumn):
     kind = "categorical"
     temporal = ""
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
         # Arrow arrays are rebuilt from plain values: not every serialiser restores them correctly.
-        values = {"family": self.family, "values": self.values.to_pylist()}
-        return {**super().__getstate__(), **values}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        facts = dict(state)
-        kind = FAMILY_TYPES[facts.pop("family")]
-        self.__dict__.update({**facts, "values": plain_array(facts["values"], kind)})
+        return column_from_dict, (self.to_dict(),)
 
     @property
     def n_known(self) -> int:  # type: ignore[override]
@@ -167,8 +160,7 @@ class CategoricalColumn(_CodedColumn):
                 raise infinite_error(self.name)
             array = pa.array(numbers, mask=nulls)
         family_of(array.type, self.name)  # nested columns are rejected
-        if not pa.types.is_dictionary(array.type):
-            array = array.dictionary_encode()
+        array = array.dictionary_encode()
         table = self.code_values(array.dictionary)
         # Null rows look up an extra entry, so a single gather is enough.
         table = np.append(table, np.uint16(self.null_code)).astype(out.dtype)
@@ -277,18 +269,6 @@ def column_from_dict(data: dict[str, Any]) -> Column:
     return CategoricalColumn(data["name"], values, *facts)
 
 
-def value_array(values: list[Any]) -> pa.Array:
-    """Return Python values of one type as an array; raise a TypeError if the types differ."""
-    kinds = {bool: pa.bool_(), str: pa.string(), int: pa.int64(), float: pa.float64()}
-    plain = [value.item() if isinstance(value, np.generic) else value for value in values]
-    found = {type(value) for value in plain}
-    if found == {int, float}:
-        found = {float}
-    if len(found) != 1 or not found <= kinds.keys():
-        raise TypeError(f"values of the types {', '.join(sorted(t.__name__ for t in found))}")
-    return plain_array(plain, kinds[found.pop()])
-
-
 def as_kernel_matrix(x: NDArray[Any]) -> NDArray[Any]:
     """Return numbers as C-ordered int64 or float64."""
     wide = x.dtype == np.uint64 and x.size and int(x.max()) > np.iinfo(np.int64).max
@@ -316,7 +296,8 @@ class LookupTables:
 
     def _pack(self, j: int, column: Column, lookups: list[Any], tables: list[Any]) -> None:
         if isinstance(column, NumericColumn):
-            self._append(j, column.cuts, tables)
+            self.size[j] = len(column.cuts)
+            tables.append(column.cuts)
             return
         if column.family == "text":
             self.fits = False
@@ -331,18 +312,15 @@ class LookupTables:
             self.kind[j], self.low[j] = 1, low
             table = np.full(high - low + 1, column.arity, dtype=np.uint16)
             table[numbers - low] = np.arange(len(numbers))
-            self._append(j, table, lookups)
+            self.size[j] = len(table)
+            lookups.append(table)
             return
         # Floats can't represent all integers past 2^53, so these can't be searched for among
         # floats. Nor can numbers whose order isn't ascending.
         if max(abs(low), abs(high)) >= EXACT or bool((np.diff(numbers) < 0).any()):
             self.fits = False
-        self.kind[j] = 2
-        self._append(j, numbers.astype(np.float64), tables)
-
-    def _append(self, j: int, packed: NDArray[Any], to: list[Any]) -> None:
-        self.size[j] = len(packed)
-        to.append(packed)
+        self.kind[j], self.size[j] = 2, len(numbers)
+        tables.append(numbers.astype(np.float64))
 
     def encode(self, x: NDArray[Any], out: Codes) -> None:
         """Write the codes of a C-ordered int64 or float64 matrix to out, (n_columns, n_rows)."""

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes.columns import SeenNumbers
 from tanager.errors import ConfigurationError
-from tanager.numerics import Floats
+from tanager.numerics import Floats, Ints
 
 MAX_BINS = 1000
 FINE_BINS = (5_000, 255), (1_500, 64), (0, 32)  # (least number of rows, number of bins)
 MOST_FINE = 255  # codes, including "missing": a byte holds them and "unknown"
 SEEN_ROWS, SEEN_PARTS = 100_000, 32  # rows sampled by `see_numbers`, and intervals returned
-FEW_BINS = 20  # up to this many, finding each cut is faster than sorting
 # Integers are counted per value instead of sorted as long as the counts fit into a cache.
 _MAX_CELLS = 1 << 18
 
@@ -79,12 +78,11 @@ def fine_cuts(
         own = np.flatnonzero(heavy)[1:] - 1
     after, n_light = own, n_bins - int(heavy.sum())
     while n_light > 1 and inside > 0 and left[-1] > 0:
-        even = np.searchsorted(left * n_light, np.arange(1, n_light) * left[-1])
-        after = np.union1d(own, even[even < inside])
+        after = np.union1d(own, _even(left, n_light))
         if len(after) < most:
             break
         after, n_light = own, n_light - (len(after) - most + 1)
-    return midpoints(distinct[after].astype(np.float64), distinct[after + 1].astype(np.float64))
+    return _between(distinct, after)
 
 
 def quantile_cuts(values: NDArray[Any], weights: Floats | None, n_bins: int) -> Floats:
@@ -92,11 +90,19 @@ def quantile_cuts(values: NDArray[Any], weights: Floats | None, n_bins: int) -> 
 
     The j-th is the first with at least j / n_bins of the weight to its left; equal cuts are merged.
     """
-    if weights is None and n_bins <= FEW_BINS:
-        below, above = _equal_frequencies(values, n_bins)
-    else:
-        below, above = _equal_weights(values, weights, n_bins)
-    return midpoints(below.astype(np.float64), above.astype(np.float64))
+    distinct, mass = _weigh(values, weights)
+    return _between(distinct, np.unique(_even(np.cumsum(mass), n_bins)))
+
+
+def _even(left: Floats, n_bins: int) -> Ints:
+    """Return the values after which to cut, given the weight up to each, for bins of one weight."""
+    found = np.searchsorted(left * n_bins, np.arange(1, n_bins) * left[-1:].sum())
+    return found[found < len(left) - 1]
+
+
+def _between(distinct: NDArray[Any], after: Ints) -> Floats:
+    """Return cuts after some of the distinct values."""
+    return midpoints(distinct[after].astype(np.float64), distinct[after + 1].astype(np.float64))
 
 
 def see_numbers(values: NDArray[Any], weights: NDArray[np.float64] | None) -> SeenNumbers:
@@ -124,17 +130,6 @@ def see_numbers(values: NDArray[Any], weights: NDArray[np.float64] | None) -> Se
     return SeenNumbers(ends, counts.astype(np.float64))
 
 
-def _equal_frequencies(values: NDArray[Any], n_bins: int) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the neighbours of each cut, by partial selection instead of a sort."""
-    n_rows = values.shape[0]
-    if n_rows == 0:
-        return values, values
-    ranks = [-(-j * n_rows // n_bins) - 1 for j in range(1, n_bins)]
-    below = np.unique(np.partition(values, ranks)[ranks])
-    below = below[below < values.max()]
-    return below, np.array([values[values > value].min() for value in below], values.dtype)
-
-
 def _weigh(values: NDArray[Any], weights: Floats | None) -> tuple[NDArray[Any], Floats]:
     """Return the distinct values of rows with a positive weight, ascending, and their weights."""
     if weights is None:  # sorting only the values is much faster than an argsort
@@ -144,19 +139,6 @@ def _weigh(values: NDArray[Any], weights: Floats | None) -> tuple[NDArray[Any], 
     distinct, places = np.unique(values[kept], return_inverse=True)
     mass = np.bincount(places, weights[kept], len(distinct))
     return distinct, mass.astype(np.float64, copy=False)
-
-
-def _equal_weights(
-    values: NDArray[Any], weights: Floats | None, n_bins: int
-) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the neighbours of each cut of weighted values."""
-    distinct, mass = _weigh(values, weights)
-    if distinct.shape[0] == 0:
-        return distinct, distinct
-    left = np.cumsum(mass)  # the weight to the left of a cut after each value
-    found = np.unique(np.searchsorted(left * n_bins, np.arange(1, n_bins) * left[-1]))
-    found = found[found < distinct.shape[0] - 1]
-    return distinct[found], distinct[found + 1]
 
 
 def mdl_cuts(
@@ -205,14 +187,11 @@ def mdl_cuts(
 
 def midpoints(below: Floats, above: Floats) -> Floats:
     """Return cuts between neighbouring values: `below` goes to the left, `above` to the right."""
-    cuts = below / 2 + above / 2 if _overflows(below, above) else (below + above) / 2
+    with np.errstate(over="ignore"):
+        cuts = (below + above) / 2
+    cuts = np.where(np.isfinite(cuts), cuts, below / 2 + above / 2)
     # Between neighbouring floats the midpoint rounds to one of them.
     return np.where(cuts < above, cuts, below)
-
-
-def _overflows(below: Floats, above: Floats) -> bool:
-    limit = np.finfo(np.float64).max / 2
-    return bool((np.abs(below) > limit).any() or (np.abs(above) > limit).any())
 
 
 def _count_integers(

@@ -44,13 +44,6 @@ def decode(column: Column, codes: Codes, places: Floats | None = None) -> pa.Arr
     return _as_temporal(pa.array(numbers, mask=~known), column.temporal)
 
 
-def column_means(column: NumericColumn) -> Floats:
-    """Return the number that represents each code of a column, (arity,); NaN for "missing"."""
-    edges = column_edges(column)
-    means = 0.5 * (edges[:-1] + edges[1:])
-    return np.append(means, [np.nan] * (column.arity - len(means)))
-
-
 def _as_temporal(seconds: pa.Array, temporal: str) -> pa.Array:
     """Return seconds as dates, times of day or durations, to the microsecond."""
     if not temporal:

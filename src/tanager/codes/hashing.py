@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tanager.codes.codebook import Codebook
 from tanager.codes.rows import Choice, Chunk, Rows
-from tanager.engines import FitContext, KeptChunk
+from tanager.engines import FitContext, KeptChunk, Sums
 from tanager.progress import Progress
 
 _GAMMA = 0x9E3779B97F4A7C15  # 2^64 divided by the golden ratio, odd
@@ -114,7 +114,7 @@ def hash_bound(rows: Rows, seed: int, size: int, context: FitContext) -> int:
 
 
 @dataclass(frozen=True)
-class _CollectPass:
+class _CollectPass(Sums):
     """Collects the rows selected by a function of their indices."""
 
     choice: Choice | None
@@ -125,9 +125,6 @@ class _CollectPass:
     def update(self, state: list[Chunk], chunk: Chunk) -> list[Chunk]:
         taken = chunk if self.choice is None else chunk.take(self.choice(chunk.indices))
         return [*state, taken] if taken.n_rows else state
-
-    def merge(self, a: list[Chunk], b: list[Chunk]) -> list[Chunk]:
-        return a + b
 
     def finish(self, state: list[Chunk]) -> list[Chunk]:
         return sorted(state, key=lambda chunk: chunk.start)
@@ -154,10 +151,7 @@ class _HashPass:
         return int(state.max())
 
 
-Words = NDArray[np.uint64]
-
-
-class _Digest:
+class _Digest(Sums):
     """Sums, per feature, the code times the hash of the row index over all rows, modulo 2^64.
 
     Two different tables have equal sums with a probability of about 2^-56 per feature.
@@ -166,10 +160,10 @@ class _Digest:
     def __init__(self, n_features: int) -> None:
         self.n_features = n_features
 
-    def zero(self) -> Words:
+    def zero(self) -> NDArray[np.uint64]:
         return np.zeros(self.n_features + 3, dtype=np.uint64)
 
-    def update(self, state: Words, chunk: Chunk) -> Words:
+    def update(self, state: NDArray[np.uint64], chunk: Chunk) -> NDArray[np.uint64]:
         words = row_hash(_SEED, chunk.indices)
         columns = [*chunk.codes, np.ones(len(words)), chunk.labels]
         sums = [np.dot(column.astype(np.uint64), words) for column in columns]
@@ -180,13 +174,6 @@ class _Digest:
         sums.append(np.dot(bits ^ (bits >> np.uint64(32)), words))
         # Arrays wrap around silently; scalars would warn.
         state += np.array(sums, np.uint64)
-        return state
-
-    def merge(self, a: Words, b: Words) -> Words:
-        a += b
-        return a
-
-    def finish(self, state: Words) -> Words:
         return state
 
 

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 
 from tanager.codes.asked import as_date_styles, feature_index, read_dates, read_orders
 from tanager.codes.audit import Finding, audit_columns
-from tanager.codes.codebook import Codebook
+from tanager.codes.codebook import Codebook, MatchedTable
 from tanager.codes.coding import RawRows, code_rows
 from tanager.codes.columns import CategoricalColumn
 from tanager.codes.cuts import check_bins
-from tanager.codes.matching import MatchedTable
-from tanager.codes.pooling import ValueWeights, describe_pooling, keep_frequent
+from tanager.codes.pooling import pool_rare
 from tanager.codes.reading import Reading, read_columns
-from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Rows
+from tanager.codes.rows import MAX_CELLS, Rows
 from tanager.codes.seeing import Making, SeeingPass, Seen, SeenCategory, SeenFeature, SeenNumeric
 from tanager.codes.targets import (
     as_labels,
@@ -30,12 +29,11 @@ from tanager.codes.targets import (
     ordered_target,
     target_column,
 )
-from tanager.codes.values import can_pool, family_of, has_order, sort_values, temporal_kind
+from tanager.codes.values import family_of, has_order, temporal_kind
 from tanager.errors import ConfigurationError, DataError, listed, nearest
 from tanager.numerics import Ints
 from tanager.sources import Source, open_source
-from tanager.sources.gate import check_text
-from tanager.sources.plain import value_type
+from tanager.sources.gate import check_text, value_type
 
 if TYPE_CHECKING:
     from tanager.engines import FitContext
@@ -104,7 +102,7 @@ def learn_codebook(
         )
     column, class_labels, order = known.settle(table, seen, coded=labels is not None)
     total = seen.total_weight
-    _pool_rare(seen, raw, missing, context)
+    _add_findings(pool_rare(seen, raw, missing, context), context)
     numbers, codes, weights = seen.sample.take(order, total)
     numeric = (one for one in seen.features if isinstance(one, SeenNumeric))
     for one, found in zip(numeric, numbers, strict=True):
@@ -126,37 +124,9 @@ def learn_codebook(
 
 def _add_findings(findings: Sequence[Finding], context: FitContext) -> None:
     """Append to the findings of the audit."""
-    audited = context.record("codes").get("audit", [])
-    context.record("codes")["audit"] = [*audited, *(finding.to_dict() for finding in findings)]
-
-
-def _pool_rare(seen: Seen, raw: RawRows, missing: str, context: FitContext) -> None:
-    """Reduce categories with more values than codes to the most frequent values.
-
-    Ordered values are rejected later instead. The rows are read once more to count the
-    values of these columns.
-    """
-    many = {
-        at: one
-        for at, one in enumerate(seen.features)
-        if isinstance(one, SeenCategory) and one.n_codes(missing) > MAX_ARITY
-        if one.order is None and can_pool(one.values)
-    }
-    if not many:
-        return
-    values = {
-        at: (one.name, sort_values(one.values.cast(pa.string())))  # type: ignore[union-attr]
-        for at, one in many.items()
-    }
-    counting = ValueWeights(values, seen.total_weight)
-    weights = context.engine.run(counting, raw, context.progress, "rare values")
-    findings = []
-    for (at, (name, texts)), sums in zip(values.items(), weights, strict=True):
-        own = many[at].missing and missing == "value"
-        kept = many[at].values = keep_frequent(texts, sums, own=own)
-        many[at].pooled = True
-        findings.append(describe_pooling(name, len(texts), len(kept)))
-    _add_findings(findings, context)
+    if findings:
+        audited = context.record("codes").setdefault("audit", [])
+        audited += [finding.to_dict() for finding in findings]
 
 
 def _read_columns(
@@ -174,7 +144,8 @@ def _read_columns(
         readings = read_dates(table, features, dates)
     if audit:
         findings = audit_columns(table, features, [*readings, *spoken_for])
-        context.record("codes")["audit"] = [finding.to_dict() for finding in findings]
+        context.record("codes")["audit"] = []
+        _add_findings(findings, context)
         readings |= {f.column: f.reading for f in findings if f.reading is not None}
     return (read_columns(table, readings) if readings else table), readings
 

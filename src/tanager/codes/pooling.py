@@ -9,75 +9,69 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.codes.audit import Finding
-from tanager.codes.coding import RawChunk
+from tanager.codes.coding import RawChunk, RawRows
 from tanager.codes.rows import MAX_ARITY, exact_weights
-from tanager.codes.values import sort_values, to_family
+from tanager.codes.seeing import Seen, SeenCategory
+from tanager.codes.values import can_pool, sort_values, to_family
+from tanager.engines import FitContext, Sums
 from tanager.numerics import Floats
 
-OTHERS = "(other values)"  # the name of the shared code
+
+def pool_rare(seen: Seen, raw: RawRows, missing: str, context: FitContext) -> list[Finding]:
+    """Reduce categories with too many values to the most frequent ones; return what was done.
+
+    The rows are read once more to weigh the values of these columns. Ordered values aren't pooled,
+    and are rejected later. Of equally frequent values the first are kept, except for values that
+    occur in a single row. (If the least weight isn't that of one row, the weights don't represent
+    frequencies.)
+    """
+    many = {
+        at: one
+        for at, one in enumerate(seen.features)
+        if isinstance(one, SeenCategory) and one.n_codes(missing) > MAX_ARITY
+        if one.order is None and can_pool(one.values)
+    }
+    if not many:
+        return []
+    texts = {at: sort_values(one.values.cast(pa.string())) for at, one in many.items()}
+    weighing = _ValueWeights(texts, seen.total_weight)
+    sums = context.engine.run(weighing, raw, context.progress, "rare values")
+    findings = []
+    for one, values, weights in zip(many.values(), texts.values(), sums, strict=True):
+        n_own = 1 + (one.missing and missing == "value")  # codes of the others, and of "missing"
+        kept = np.argsort(-weights, kind="stable")[: MAX_ARITY - n_own]
+        kept = kept[weights[kept] > 1.0] if weights.min() == 1.0 else kept
+        one.values, one.pooled = values.take(pa.array(kept)), True
+        rarest = (
+            f"the {len(values) - len(kept):,} rarest" if len(kept) else "none occurs twice, so all"
+        )
+        reason = f"{len(values):,} different values: {rarest} share one code"
+        findings.append(Finding(one.name, "many values", "pooled", reason))
+    return findings
 
 
 @dataclass(frozen=True)
-class ValueWeights:
-    """A pass that sums the weights of rows by value, for some categorical features."""
+class _ValueWeights(Sums):
+    """Sums the weights of rows by value, for some categorical features."""
 
-    values: Mapping[int, tuple[str, pa.Array]]  # by index of the feature: name, distinct values
+    values: Mapping[int, pa.Array]  # the distinct values, as text, by index of the feature
     total_weight: float
 
     def zero(self) -> tuple[Floats, ...]:
-        """Return a weight of zero for every value."""
-        return tuple(np.zeros(len(values)) for _, values in self.values.values())
+        return tuple(np.zeros(len(values)) for values in self.values.values())
 
     def update(self, state: tuple[Floats, ...], chunk: RawChunk) -> tuple[Floats, ...]:
-        """Add the rows of a chunk."""
         import pyarrow.compute as pc
 
         chunk = chunk.positive()
         weights = None
         if chunk.weights is not None:
             weights = exact_weights(chunk.weights, self.total_weight)
-        for sums, (at, (name, values)) in zip(state, self.values.items(), strict=True):
-            array = chunk.column(at)
-            if not pa.types.is_dictionary(array.type):
-                array = array.dictionary_encode()
-            given = to_family(array.dictionary, "text", name)
+        for sums, (at, values) in zip(state, self.values.items(), strict=True):
+            array = chunk.column(at).dictionary_encode()
+            given = to_family(array.dictionary, "text", "")
             place = pc.index_in(given, value_set=values).take(array.indices)
             known = place.is_valid().to_numpy(zero_copy_only=False)
             found = place.drop_null().to_numpy(zero_copy_only=False)
             sums += np.bincount(found, None if weights is None else weights[known], len(sums))
         return state
-
-    def merge(self, a: tuple[Floats, ...], b: tuple[Floats, ...]) -> tuple[Floats, ...]:
-        """Add the sums; weights are multiples of a step for which every sum is exact."""
-        return tuple(mine + theirs for mine, theirs in zip(a, b, strict=True))
-
-    def finish(self, state: tuple[Floats, ...]) -> tuple[Floats, ...]:
-        """Return the sums."""
-        return state
-
-
-def keep_frequent(values: pa.Array, weights: Floats, *, own: bool) -> pa.Array:
-    """Return the most frequent of too many sorted values, as many as a column has codes for.
-
-    One code is reserved for the others, and one for "missing" if it has its `own`. Of equally
-    frequent values the first are kept, except for values that occur in a single row. (If the least
-    weight isn't that of one row, the weights don't represent frequencies.)
-    """
-    kept = np.argsort(-weights, kind="stable")[: MAX_ARITY - 1 - own]
-    return values.take(pa.array(kept[weights[kept] > 1.0] if weights.min() == 1.0 else kept))
-
-
-def with_others(values: pa.Array) -> tuple[pa.Array, int]:
-    """Return sorted values including one that represents all others, and the code of that one."""
-    name = OTHERS
-    while values.index(name).as_py() >= 0:
-        name += " "
-    found = sort_values(pa.concat_arrays([values, pa.array([name])]))
-    return found, found.index(name).as_py()
-
-
-def describe_pooling(name: str, n_values: int, n_kept: int) -> Finding:
-    """Return the audit's finding on a feature whose rare values share a code."""
-    rarest = f"the {n_values - n_kept:,} rarest" if n_kept else "none occurs twice, so all"
-    reason = f"{n_values:,} different values: {rarest} share one code"
-    return Finding(name, "many values", "pooled", reason)

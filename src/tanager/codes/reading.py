@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.errors import ColumnWarning, DataError
-from tanager.sources.plain import is_text
+from tanager.sources.gate import is_text
 from tanager.sources.source import Source
 
 _SIGN = r"^[+-]?"
@@ -62,8 +62,7 @@ class Reading:
             return pa.array(np.zeros(len(array), dtype=np.int64))
         if not is_text(array.type):
             return array
-        if not pa.types.is_dictionary(array.type):
-            array = array.dictionary_encode()
+        array = array.dictionary_encode()
         return self._parse(array.dictionary, name).take(array.indices)
 
     def _parse(self, texts: pa.Array, name: str) -> pa.Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -15,7 +16,6 @@ from tanager.codes.coding import RawChunk
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import learn_cuts, see_numbers
 from tanager.codes.hashing import row_hash
-from tanager.codes.pooling import with_others
 from tanager.codes.rows import MAX_ARITY, exact_weights
 from tanager.codes.targets import (
     check_n_classes,
@@ -35,6 +35,8 @@ from tanager.codes.values import (
     unite_values,
 )
 from tanager.numerics import Floats, Ints
+
+OTHERS = "(other values)"  # the name of the code shared by rare values
 
 
 class Making(NamedTuple):
@@ -125,7 +127,7 @@ class SeenCategory:
 
     name: str
     typed_order: bool  # whether its type defines an order
-    values: pa.Array | None = None
+    values: pa.Array = field(default_factory=partial(pa.nulls, 0))
     order: pa.Array | None = None
     missing: bool = False
     pooled: bool = False  # whether there are further values, too rare for their own codes
@@ -133,11 +135,11 @@ class SeenCategory:
     @property
     def is_empty(self) -> bool:
         """Whether all rows are missing."""
-        return not self.values
+        return len(self.values) == 0
 
     def n_codes(self, missing: str) -> int:
         """Return the number of codes the values need, including that of "missing"."""
-        return len(self.values or ()) + (self.missing and missing == "value")
+        return len(self.values) + (self.missing and missing == "value")
 
     def add(self, array: pa.Array) -> None:
         """Add some rows of the column."""
@@ -149,10 +151,7 @@ class SeenCategory:
 
     def merge(self, other: SeenCategory) -> None:
         """Add the statistics of other rows."""
-        if self.values is None or other.values is None:
-            self.values = other.values if self.values is None else self.values
-        else:
-            self.values = unite_values(self.values, other.values, self.name)
+        self.values = unite_values(self.values, other.values, self.name)
         self.order = join_orders(self.order, other.order, self.name)
         self.missing |= other.missing
 
@@ -162,7 +161,11 @@ class SeenCategory:
             return _empty_column(self.name, making)
         ordered, other = self.order is not None, None
         if self.pooled:
-            values, other = with_others(self.values)
+            name = OTHERS
+            while self.values.index(name).as_py() >= 0:
+                name += " "
+            values = sort_values(pa.concat_arrays([self.values, pa.array([name])]))
+            other = values.index(name).as_py()
         elif self.n_codes(making.missing) > MAX_ARITY:
             raise too_many_error(self.name, MAX_ARITY)
         elif ordered:
@@ -303,8 +306,7 @@ class SeeingPass:
             labels = chunk.labels
             check_no_null(labels, self._target, chunk.start)
             family_of(labels.type, self._target)  # rejects lists and the like
-            if not pa.types.is_dictionary(labels.type):
-                labels = labels.dictionary_encode()
+            labels = labels.dictionary_encode()
             local = labels.indices.to_numpy(zero_copy_only=False)
             keys = labels.dictionary.to_pylist()
         counts = np.bincount(local, minlength=len(keys))

@@ -15,8 +15,7 @@ from tanager.codes.rows import MAX_ARITY, code_dtype
 from tanager.codes.values import FAMILY_TYPES, distinct_values, family_of, sort_values, to_numbers
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.numerics import Floats
-from tanager.sources.gate import EXACT, admit_array, admit_column
-from tanager.sources.plain import numpy_dtype, value_type
+from tanager.sources.gate import EXACT, admit_array, admit_column, numpy_dtype, value_type
 
 MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of fixed-width texts
 # A weight is the number of rows that a row represents. Within these bounds, no product or

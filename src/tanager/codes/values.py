@@ -13,13 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager import native
 from tanager.codes.reading import parse_texts
 from tanager.codes.rows import MAX_ARITY
 from tanager.errors import DataError
 from tanager.escaping import abridged
 from tanager.numerics import Ints
-from tanager.sources.plain import decimals_to_floats, is_text, plain_numbers
+from tanager.sources.gate import decimals_to_floats, is_text, plain_numbers
 
 FAMILY_TYPES = {
     "integer": pa.int64(),
@@ -31,8 +30,7 @@ FAMILY_TYPES = {
 
 _DECIMAL = r"^[+-]?\d+\.\d+$"  # a number with a decimal point, as text
 MOST_VALUES = 1 << 22  # of a category while rows are read; the rarest are pooled afterwards
-# Integers in a range up to this size are marked in a table; otherwise they are hashed.
-MARK_RANGE = 1 << 20
+DENSE_RANGE = 1 << 20  # integers in a range up to this size are counted; otherwise they are sorted
 
 
 def is_temporal(kind: pa.DataType) -> bool:
@@ -137,7 +135,10 @@ def to_numbers(
     if pa.types.is_dictionary(kind):
         array, kind = array.dictionary_decode(), kind.value_type
     if temporal == "date" and is_text(kind):
-        array = _seconds(_parse_iso(array, name))
+        dates = parse_texts(array, "date", "ISO")
+        if dates.null_count > array.null_count:
+            raise _type_error(name, "dates or times", str(kind))
+        array = _seconds(dates)
     elif is_temporal(kind):
         array = _seconds(array)
     elif temporal and not _all_missing(array):
@@ -150,16 +151,15 @@ def to_numbers(
     elif family == "boolean":
         array = array.cast(pa.int64())
     elif family == "integer" and array.type != pa.int64():
-        array = _narrow(array)
+        try:
+            array = array.cast(pa.int64())
+        except pa.ArrowInvalid:  # past 2^63: cut points don't need the last digits
+            array = array.cast(pa.float64(), safe=False)
     elif pa.types.is_decimal(array.type):
         array = decimals_to_floats(array)
     elif family == "real" and array.type != pa.float64():
         array = array.cast(pa.float64(), safe=False)
-    nulls = None
-    if array.null_count:
-        nulls = plain_numbers(array.is_null())
-        array = array.fill_null(0)
-    return plain_numbers(array), nulls
+    return split_nulls(array)
 
 
 def _all_missing(array: pa.Array) -> bool:
@@ -173,14 +173,6 @@ def refuse_temporal(array: pa.Array, name: str) -> None:
         raise _type_error(name, "numbers or booleans", str(array.type))
 
 
-def _narrow(array: pa.Array) -> pa.Array:
-    """Return integers as int64, or as floats past 2^63: cut points don't need their last digits."""
-    try:
-        return array.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return array.cast(pa.float64(), safe=False)
-
-
 def _seconds(array: pa.Array) -> pa.Array:
     """Return instants as seconds since 1970, times of day and durations as seconds."""
     if pa.types.is_date(array.type):
@@ -188,9 +180,15 @@ def _seconds(array: pa.Array) -> pa.Array:
     elif pa.types.is_time(array.type):
         array = array.cast(pa.time64("ns"))
     per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[array.type.unit]
-    ticks = array.cast(pa.int64())
-    nulls = plain_numbers(ticks.is_null()) if ticks.null_count else None
-    return pa.array(plain_numbers(ticks.fill_null(0)) / per_second, mask=nulls)
+    ticks, nulls = split_nulls(array.cast(pa.int64()))
+    return pa.array(ticks / per_second, mask=nulls)
+
+
+def split_nulls(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+    """Return numbers, zero where they are null, and the mask of the nulls (None if none is)."""
+    if not array.null_count:
+        return plain_numbers(array), None
+    return plain_numbers(array.fill_null(0)), plain_numbers(array.is_null())
 
 
 def _parse(array: pa.Array, name: str) -> pa.Array:
@@ -214,14 +212,6 @@ def _parse(array: pa.Array, name: str) -> pa.Array:
         ) from error
 
 
-def _parse_iso(array: pa.Array, name: str) -> pa.Array:
-    """Return texts such as 2026-03-01 as dates; raise if one has another form."""
-    dates = parse_texts(array, "date", "ISO")
-    if dates.null_count > array.null_count:
-        raise _type_error(name, "dates or times", str(array.type))
-    return dates
-
-
 def _type_error(name: str, wanted: str, given: str) -> DataError:
     return DataError(
         f"Column {name!r} holds {wanted} in the model and has the type {given} here. "
@@ -239,50 +229,31 @@ class Distinct(NamedTuple):
 
 def distinct_values(array: pa.Array, name: str) -> Distinct:
     """Return the distinct values of a column of any type."""
-    kind, family = array.type, family_of(array.type, name)
-    if pa.types.is_dictionary(kind):
-        return _distinct_dictionary(array, name)
-    if family == "null":
-        return Distinct(pa.array([], pa.null()), len(array) > 0)
-    if family == "integer" and kind != pa.uint64():
+    family = family_of(array.type, name)
+    if pa.types.is_dictionary(array.type):  # only the entries that occur, not all that are declared
+        found = distinct_values(array.dictionary.take(array.indices.drop_null().unique()), name)
+        return Distinct(found.values, found.missing or array.null_count > 0)
+    missing = bool(array.is_null(nan_is_null=True).true_count)
+    if family == "integer" and array.type != pa.uint64():
         numbers, nulls = to_numbers(array, name)
-        valid = numbers if nulls is None else numbers[~nulls]
-        return Distinct(check_arity(pa.array(distinct_integers(valid)), name), nulls is not None)
-    found = check_arity(array.unique().drop_null(), name)
+        values = pa.array(distinct_integers(numbers if nulls is None else numbers[~nulls]))
+        return Distinct(check_arity(values, name), missing)
+    values = check_arity(array.unique().drop_null(), name)
     if family == "integer":
-        found = _to_integers(found, name)
-    elif family == "real":
-        found = _to_floats(found, name)
-    elif found.type != FAMILY_TYPES[family]:
-        found = to_family(found, family, name)
-    return Distinct(found, bool(array.is_null(nan_is_null=True).true_count))
-
-
-def _distinct_dictionary(array: pa.DictionaryArray, name: str) -> Distinct:
-    """Return only the dictionary entries that occur, not all that are declared."""
-    indices, missing = array.indices, array.null_count > 0
-    if missing:
-        indices = indices.drop_null()
-    counts = np.bincount(indices.to_numpy(zero_copy_only=False), minlength=len(array.dictionary))
-    used = array.dictionary.take(pa.array(np.flatnonzero(counts)))
-    if pa.types.is_dictionary(used.type):
-        used = used.dictionary_decode()
-    found = distinct_values(used, name)
-    return Distinct(found.values, missing or found.missing)
+        try:
+            values = values.cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise _wide_error(name, "integers past 2^63") from error
+    values = _to_floats(values, name) if family == "real" else to_family(values, family, name)
+    return Distinct(values, missing)
 
 
 def distinct_integers(numbers: Ints) -> Ints:
-    """Return the distinct values, ascending, without hashing if their range is small."""
-    if numbers.shape[0] == 0:
-        return numbers
-    low, high = int(numbers.min()), int(numbers.max())
-    if high - low >= MARK_RANGE:
+    """Return the distinct values, ascending, without sorting if their range is small."""
+    low, high = (int(numbers.min()), int(numbers.max())) if len(numbers) else (0, 0)
+    if high - low >= DENSE_RANGE or not len(numbers):
         return np.unique(numbers)
-    zero = np.zeros(1, dtype=np.int64)
-    present = np.zeros(high - low + 1, dtype=np.uint8)
-    column = numbers.reshape(-1, 1)
-    native.mark_present(column, zero, np.array([low], dtype=np.int64), zero, present)
-    return np.flatnonzero(present) + low
+    return np.flatnonzero(np.bincount(numbers - low)) + low
 
 
 def _to_floats(values: pa.Array, name: str) -> pa.Array:
@@ -297,14 +268,6 @@ def _to_floats(values: pa.Array, name: str) -> pa.Array:
     if exact and len(found) < len(values):
         raise _wide_error(name, "decimals of more digits than a float holds")
     return pa.array(found)
-
-
-def _to_integers(values: pa.Array, name: str) -> pa.Array:
-    """Return unsigned integers as int64."""
-    try:
-        return values.cast(pa.int64())
-    except pa.ArrowInvalid as error:
-        raise _wide_error(name, "integers past 2^63") from error
 
 
 def _wide_error(name: str, what: str) -> DataError:

@@ -4,12 +4,12 @@ from tanager.counts.families import (
     Expectation,
     Family,
     FamilyCounts,
+    FoldPlan,
     Trees,
     build_trees,
     count_expected,
     most_cells,
 )
-from tanager.counts.folds import FoldPlan
 from tanager.counts.pairs import (
     ConditionalInformation,
     ExplainingAway,

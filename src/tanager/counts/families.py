@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -12,12 +13,47 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk, Codes, Domain, Rows
+from tanager.codes.hashing import folds_of
 from tanager.codes.rows import exact_weights
-from tanager.counts.folds import FoldPass, FoldPlan
 from tanager.counts.runs import Radix, RunStack, collapse, recode
 from tanager.counts.tree import ContextTree, tree_from_cells
 from tanager.engines import FitContext
+from tanager.errors import ConfigurationError
 from tanager.numerics import Floats, Ints
+
+MOST_LABELS = 65_535  # labels are uint16
+
+
+class FoldPlan(NamedTuple):
+    """How rows are assigned to folds: by a hash of seed and row index."""
+
+    seed: int  # from `FitContext.row_seed`
+    n_folds: int
+
+    def domain(self, domain: Domain) -> Domain:
+        """Return the domain with (fold, class) instead of the class."""
+        if self.n_folds * domain.n_classes > MOST_LABELS:
+            raise ConfigurationError(
+                f"{self.n_folds} folds of {domain.n_classes:,} classes exceed the limit of "
+                f"{MOST_LABELS:,} labels. Use parameters without folds, such as 'hdp'."
+            )
+        return replace(domain, n_classes=self.n_folds * domain.n_classes)
+
+
+class FoldPass:
+    """Runs a pass over rows whose labels are (fold, class)."""
+
+    def __init__(self, inner: Any, plan: FoldPlan, n_classes: int) -> None:
+        self.zero, self.merge, self.finish = inner.zero, inner.merge, inner.finish
+        self._inner, self._plan, self._n_classes = inner, plan, n_classes
+
+    def update(self, state: Any, chunk: Chunk) -> Any:
+        """Add a relabelled chunk."""
+        plan = self._plan
+        fold = folds_of(plan.seed, chunk.indices, plan.n_folds).astype(np.uint16)
+        labels = chunk.labels + fold * np.uint16(self._n_classes)
+        return self._inner.update(state, chunk._replace(labels=labels))
+
 
 Family = tuple[int, tuple[int, ...]]  # a feature and its parents in back-off order
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts.runs import NO_WEIGHTS
+from tanager.engines import Sums
 from tanager.numerics import Floats, Ints
 
 PASS_CELLS = 1 << 24  # cells gathered in one pass: 128 MiB per thread
@@ -135,7 +136,7 @@ def wide_groups(
         yield list(wide[low : low + step])
 
 
-class PairPass:
+class PairPass(Sums):
     """Gathers `PairCounts` of the given pairs."""
 
     def __init__(self, domain: Domain, left: Ints, right: Ints) -> None:
@@ -174,11 +175,6 @@ class PairPass:
                 chunk.codes, chunk.labels, weights, arities, n_classes, *which, state
             )
         return state
-
-    def merge(self, a: Floats, b: Floats) -> Floats:
-        """Add two sets of counts."""
-        a += b
-        return a
 
     def finish(self, state: Floats) -> PairCounts:
         """Wrap the counts."""

@@ -13,8 +13,15 @@ import numpy as np
 from tanager import native
 from tanager.codes import Chunk, Domain, Rows
 from tanager.codes.hashing import Fold
-from tanager.counts.families import Family, FamilyCounts, FamilyPass, Trees, count_families
-from tanager.counts.folds import FoldPass, FoldPlan
+from tanager.counts.families import (
+    Family,
+    FamilyCounts,
+    FamilyPass,
+    FoldPass,
+    FoldPlan,
+    Trees,
+    count_families,
+)
 from tanager.counts.pairs import (
     ConditionalInformation,
     PairCells,
@@ -27,7 +34,7 @@ from tanager.counts.pairs import (
 )
 from tanager.counts.runs import NO_WEIGHTS, Radix
 from tanager.counts.tree import ContextTree
-from tanager.engines import FitContext, Passes
+from tanager.engines import FitContext, Passes, Sums
 from tanager.engines.keeping import release, scratch_array
 from tanager.numerics import Floats, Ints
 
@@ -306,7 +313,7 @@ class _Gathered:
         return [known[family] for family in families]
 
 
-class _SinglePass:
+class _SinglePass(Sums):
     """Gathers N(y) and N(x_i, y)."""
 
     def __init__(self, domain: Domain) -> None:
@@ -323,9 +330,6 @@ class _SinglePass:
         sizes = self.domain.arities, self.domain.n_classes, self.start
         native.count_values(chunk.codes, chunk.labels, weights, *sizes, state[1])
         return state
-
-    def merge(self, a: tuple[Floats, Floats], b: tuple[Floats, Floats]) -> tuple[Floats, Floats]:
-        return a[0] + b[0], a[1] + b[1]
 
     def finish(self, state: tuple[Floats, Floats]) -> tuple[Floats, list[Floats]]:
         classes, flat = state

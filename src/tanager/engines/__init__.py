@@ -3,7 +3,7 @@
 from tanager.engines.context import FitContext
 from tanager.engines.keeping import KeptChunk, Store
 from tanager.engines.local import LocalEngine
-from tanager.engines.passes import Engine, Pass, Passes, Piece, Pieces, resolve_engine
+from tanager.engines.passes import Engine, Pass, Passes, Piece, Pieces, Sums, resolve_engine
 
 __all__ = [
     "Engine",
@@ -15,5 +15,6 @@ __all__ = [
     "Piece",
     "Pieces",
     "Store",
+    "Sums",
     "resolve_engine",
 ]

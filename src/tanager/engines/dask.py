@@ -70,11 +70,7 @@ class DaskEngine:
         return max(1, sum(self.client.nthreads().values()))
 
     def run(
-        self,
-        pass_: Pass[Chunk, State, Result],
-        rows: Pieces[Chunk],
-        progress: Progress,
-        stage: str,
+        self, pass_: Pass[Chunk, State, Result], rows: Pieces[Chunk], progress: Progress, stage: str
     ) -> Result:
         """Run one pass over all rows."""
         self.n_passes += 1

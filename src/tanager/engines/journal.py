@@ -65,11 +65,7 @@ class JournalEngine:
             path.unlink(missing_ok=True)  # another process may end the same stage
 
     def run(
-        self,
-        pass_: Pass[Chunk, State, Result],
-        rows: Pieces[Chunk],
-        progress: Progress,
-        stage: str,
+        self, pass_: Pass[Chunk, State, Result], rows: Pieces[Chunk], progress: Progress, stage: str
     ) -> Result:
         """Run one pass over all rows, or return its saved result."""
         asked = (type(pass_).__qualname__, pass_, _views(rows))

@@ -39,11 +39,7 @@ class LocalEngine:
         self._stores: WeakSet[Store] = WeakSet()
 
     def run(
-        self,
-        pass_: Pass[Chunk, State, Result],
-        rows: Pieces[Chunk],
-        progress: Progress,
-        stage: str,
+        self, pass_: Pass[Chunk, State, Result], rows: Pieces[Chunk], progress: Progress, stage: str
     ) -> Result:
         """Run one pass over all rows."""
         self.n_passes += 1

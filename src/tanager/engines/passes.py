@@ -60,6 +60,24 @@ class Pass(Protocol[Chunk_contra, State, Result_co]):
         """Turn the statistic of all rows into the result."""
 
 
+class Sums:
+    """Base of passes that add up arrays, lists, or tuples of them, and return the sum.
+
+    Numbers must have exact sums, as counts and `exact_weights` have.
+    """
+
+    def merge(self, a: Any, b: Any) -> Any:
+        """Return the statistic of both."""
+        if isinstance(a, tuple):
+            return tuple(self.merge(mine, theirs) for mine, theirs in zip(a, b, strict=True))
+        a += b
+        return a
+
+    def finish(self, state: Any) -> Any:
+        """Return the statistic."""
+        return state
+
+
 class Passes:
     """Several passes over the same rows as one; the result is the tuple of results."""
 
@@ -88,11 +106,7 @@ class Engine(Protocol):
     """Runs passes over data, maps functions over items, and keeps rows; all picklable."""
 
     def run(
-        self,
-        pass_: Pass[Chunk, State, Result],
-        rows: Pieces[Chunk],
-        progress: Progress,
-        stage: str,
+        self, pass_: Pass[Chunk, State, Result], rows: Pieces[Chunk], progress: Progress, stage: str
     ) -> Result:
         """Run one pass over all rows."""
 

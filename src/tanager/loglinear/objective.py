@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from tanager.loglinear.cells import Terms
 from tanager.loglinear.optimiser import Curvature, minimise
 from tanager.loglinear.rows import LocatedTerms
-from tanager.numerics import Floats
-from tanager.threads import one_blas_thread
+from tanager.numerics import Floats, one_blas_thread
 
 LEAST_SHARE = 1e-9  # assigned to a class without rows
 FAMILY_PRIOR = 4.0  # weight, in parameters, of the prior that a layer's families are alike

@@ -15,8 +15,7 @@ from tanager.loglinear.cells import Terms
 from tanager.loglinear.joining import Columns
 from tanager.loglinear.objective import Settings, fit_scores
 from tanager.loglinear.rows import LocatedTerms
-from tanager.numerics import Floats, Ints
-from tanager.threads import one_blas_thread
+from tanager.numerics import Floats, Ints, one_blas_thread
 
 MAX_ROWS, LEAST_ROWS = 20_000, 2_000  # sampled: as many as
 MAX_NUMBERS = 1 << 22  # allows, as rows times classes

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Codes, MatchedTable, NumericColumn
-from tanager.codes.decoding import column_means, decode
+from tanager.codes.decoding import column_edges, decode
 from tanager.errors import ConfigurationError, DataError, MemoryBoundError
 from tanager.network.answers import Answer, Completion
 from tanager.network.evidence import (
@@ -386,8 +386,8 @@ def impute(network: Network, X: Any, method: str = "mean", random_state: Any = N
             filled[at, gaps] = found
             values = decode(column, found, 1.0 - rng.random(len(gaps)))
         elif method == "mean" and isinstance(column, NumericColumn) and not column.temporal:
-            means = column_means(column)[: shares.shape[1]]
-            values = pa.array(shares @ means)
+            edges = column_edges(column)
+            values = pa.array(shares @ (0.5 * (edges[:-1] + edges[1:])))
         else:
             values = decode(column, shares.argmax(axis=1).astype(np.uint16))
         columns[name] = _put(array, gaps, values)

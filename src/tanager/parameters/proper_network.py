@@ -36,10 +36,9 @@ import numpy as np
 
 from tanager import native
 from tanager.loglinear.optimiser import minimise
-from tanager.numerics import Floats, Ints, log_softmax
+from tanager.numerics import Floats, Ints, log_softmax, one_blas_thread
 from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
-from tanager.threads import one_blas_thread
 
 MAX_SPELLED = 1 << 24  # cells of one materialised family
 MAX_ITERATIONS = 100

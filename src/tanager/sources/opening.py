@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, listed
-from tanager.plugins import load_plugin
+from tanager.registry import load_plugin
 from tanager.sources.datasets import is_dask_frame, open_dask
-from tanager.sources.gate import EXACT, admit_column, complex_error, pandas_to_arrow
-from tanager.sources.plain import check_columns
+from tanager.sources.gate import EXACT, admit_column, check_columns, complex_error, pandas_to_arrow
 from tanager.sources.source import Source, check_names
 
 if TYPE_CHECKING:
@@ -144,8 +143,7 @@ def _from_address(X: Any) -> Any:
         given = str(given)
     if not isinstance(given, str):
         return X
-    from tanager.sources.datasets import is_delta_folder, open_lake
-    from tanager.sources.queries import open_query
+    from tanager.sources.datasets import is_delta_folder, open_lake, open_query
     from tanager.sources.remote import IN_ARROW
 
     scheme, mark, _ = given.partition("://")
@@ -179,8 +177,6 @@ def _open(X: Any) -> Source:
         if X.dtype.names is not None and X.ndim == 1:
             return _open_mapping({name: X[name] for name in X.dtype.names})
         return _open_array(X)
-    if isinstance(X, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
-        return _open_table(pa.table(X))
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError(
             "Sparse data was passed, but dense data is required. "
@@ -206,7 +202,7 @@ def _open(X: Any) -> Source:
         return open_dataset(X)
     library, name = type(X).__module__.partition(".")[0], type(X).__name__
     if name == "DuckDBPyRelation":
-        from tanager.sources.queries import open_relation
+        from tanager.sources.datasets import open_relation
 
         return open_relation(X)
     if (library, name) in _LAKES:

@@ -14,8 +14,7 @@ from tanager import native
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, TanagerError
 from tanager.losses import HybridMargin, Loss, RowLoss
-from tanager.numerics import Floats, Ints, log_softmax, log_sum_exp
-from tanager.threads import one_blas_thread
+from tanager.numerics import Floats, Ints, log_softmax, log_sum_exp, one_blas_thread
 from tanager.training.model import Model, Slots, TrainingRows, log_joint
 from tanager.training.options import Training
 

@@ -274,7 +274,7 @@ def pooled_case() -> Case:
     }
     table = pa.table(columns)
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("learning", "pooling"):
+        for module in ("seeing", "pooling"):
             patch.setattr(f"tanager.codes.{module}.MAX_ARITY", 9)
         with pytest.warns(ColumnWarning, match="share one code"):
             network = BayesNetClassifier("tan", "hdp", audit=False).fit(table, y).network_

@@ -104,12 +104,6 @@ def gather_level(
     return n
 
 
-def mark_present(x, columns, low, start, present):
-    """Mark which values occur."""
-    for k, column in enumerate(columns):
-        present[start[k] + x[:, column] - low[k]] = 1
-
-
 def count_cells(x, labels, weights, low, n_classes, cells):
     """Add each row's weight to the cell of its value and class."""
     np.add.at(cells, (x - low) * n_classes + labels, weights)

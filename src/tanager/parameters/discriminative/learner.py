@@ -10,7 +10,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.estimator import is_whole
 from tanager.loglinear.optimiser import METHODS, climb, strengths
-from tanager.numerics import Floats
+from tanager.numerics import Floats, one_blas_thread
 from tanager.parameters.discriminative.problem import MAX_FOLDS, Problem, Strengths
 from tanager.parameters.discriminative.spread import with_spread
 from tanager.parameters.learner import ParameterLearner
@@ -18,7 +18,6 @@ from tanager.parameters.proper_network import to_network
 from tanager.parameters.scores import UNSEEN, fill_tables
 from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
-from tanager.threads import one_blas_thread
 
 GRID = strengths(-5, 7)  # strengths to try
 ENOUGH_ROWS = 5_000  # held-out rows that suffice to choose among a few strengths

@@ -14,6 +14,7 @@ from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.estimator import is_whole
 from tanager.loglinear import Settings
+from tanager.numerics import one_blas_thread
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.layered.members import Generative, Member, Smooth, Trial
 from tanager.parameters.layered.part import MAX_TABLE, Part, n_read
@@ -21,7 +22,6 @@ from tanager.parameters.layered.pool import held_out_rows, judge_pool, pool_memb
 from tanager.parameters.learner import N_FOLDS, CountLearner, GroupedLearner
 from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
-from tanager.threads import one_blas_thread
 
 FOLDS_KEY = 6_202  # key of the folds' random stream
 LEAST_ROWS = 2 * N_FOLDS  # with fewer, held-out rows are uninformative
