@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -101,8 +101,8 @@ class Dataset:
         """Return the audit's findings about the columns, from a sample of rows."""
         table = self.open()
         features = [name for name in table.names if name not in (self.target, *self.drop)]
-        kept = [*self.categorical, *as_date_styles(self.dates)]
-        kept = features if self.categorical == ("all",) else kept
+        every = self.categorical == ("all",)
+        kept = features if every else [*self.categorical, *as_date_styles(self.dates)]
         return [finding.to_dict() for finding in audit_columns(table, features, kept)]
 
     def column_options(self) -> dict[str, Any]:
@@ -179,7 +179,7 @@ class Dataset:
         """Digest of the content, so that a changed file counts as another dataset."""
         parts = [self.target, *self.drop, str(self.train_rows)]
         # Only non-default options are included, so that older run files stay valid.
-        if self.style is not None and self.style != TextStyle():
+        if self.style not in (None, TextStyle()):
             parts.append(repr(self.style))
         if self.categorical or self.dates:
             parts.append(repr((self.categorical, self.dates)))
@@ -191,15 +191,12 @@ class Dataset:
         """Return the description for reports and run files, without absolute paths."""
         source = Path(self.source).name if isinstance(self.source, str | Path) else "in memory"
         facts: dict[str, Any] = {"name": self.name, "source": source, "target": self.target}
-        if self.drop:
-            facts["drop"] = list(self.drop)
-        if self.train_rows is not None:
-            facts["train_rows"] = self.train_rows
-        for key in ("categorical", "dates", "ordered", "monotonic"):
-            if getattr(self, key):
-                facts[key] = list(getattr(self, key))
-        if self.style is not None and self.style != TextStyle():
-            facts |= {key: value for key, value in asdict(self.style).items() if value is not None}
+        for key in ("drop", "train_rows", "categorical", "dates", "ordered", "monotonic"):
+            value = getattr(self, key)
+            if value not in ((), None):
+                facts[key] = list(value) if isinstance(value, tuple) else value
+        if self.style not in (None, TextStyle()):
+            facts |= {key: value for key, value in vars(self.style).items() if value is not None}
         return facts
 
 
@@ -211,16 +208,9 @@ def _read(source: Any) -> Any:
 
 def _existing(source: str | Path) -> Path:
     path = Path(source)
-    if not _exists(path):
+    if not os.path.exists(path):  # noqa: PTH110 (Path.exists raises if the name is too long)
         raise DataError(f"{path.name[:100]!r}: no such file or folder.")
     return path
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError:  # the name is too long, or the folder isn't readable
-        return False
 
 
 def _digest(source: Any) -> str:
@@ -263,7 +253,7 @@ def find_dataset(name: str, folder: Path) -> Dataset:
     A table's known identifier columns are dropped.
     """
     path = folder / f"{name}.parquet"
-    if not _exists(path):
+    if not os.path.exists(path):  # noqa: PTH110
         near = [p.stem for p in sorted(folder.glob("*.parquet")) if name.lower() in p.stem.lower()]
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         raise DataError(f"dataset {name[:100]!r} is not in the folder of tables.{hint}")

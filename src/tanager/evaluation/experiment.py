@@ -120,7 +120,8 @@ class Experiment:
                 raise ConfigurationError(
                     f"two {kind}s are called {twice[0]!r}. Give each a different name."
                 )
-        n_cells = self.protocol.n_places * len(self.datasets) * len(contenders)
+        n_cells = self.protocol.rounds * self.protocol.n_parts
+        n_cells *= len(self.datasets) * len(contenders)
         if n_cells > _MAX_CELLS:
             raise ConfigurationError(
                 f"the experiment has {n_cells:,} cells (rounds × folds × datasets × classifiers). "

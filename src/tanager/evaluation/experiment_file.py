@@ -15,8 +15,8 @@ from typing import Any
 from tanager.errors import ConfigurationError
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset, data_folder, find_dataset
-from tanager.evaluation.protocol import CrossValidation, LearningCurve, Protocol
-from tanager.evaluation.schemas import (
+from tanager.evaluation.protocol import CrossValidation, LearningCurve
+from tanager.evaluation.runs import (
     FLAG,
     NUMBER,
     TABLE,
@@ -72,7 +72,9 @@ def read_experiment_file(
     file = Path(path)
     try:
         found = _checked(_parse(file), _EXPERIMENT, file.name)
-        protocol = _protocol(found.get("protocol", {}), f"{file.name}, [protocol]")
+        kind = LearningCurve if "sizes" in found.get("protocol", {}) else CrossValidation
+        schema = _CURVE if kind is LearningCurve else _FOLDS
+        plan = _checked(found.get("protocol", {}), schema, f"{file.name}, [protocol]")
         datasets = _datasets(found.get("datasets", ()), file, data)
         contenders = _contenders(found.get("classifiers", ()), file)
     except RecursionError as error:
@@ -87,7 +89,7 @@ def read_experiment_file(
                 f"{contender.imports[:80]!r}. If you trust the file, allow it with "
                 "--allow-imports, or Experiment.from_toml(path, allow_imports=True)."
             )
-    parts = {"protocol": protocol, "datasets": datasets, "classifiers": contenders}
+    parts = {"protocol": kind(**plan), "datasets": datasets, "classifiers": contenders}
     return {"name": file.stem, **found, **parts}
 
 
@@ -120,12 +122,6 @@ def _checked(values: Mapping[str, Any], schema: Schema, where: str) -> dict[str,
     return {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
 
 
-def _protocol(given: Mapping[str, Any], where: str) -> Protocol:
-    if "sizes" in given:
-        return LearningCurve(**_checked(given, _CURVE, where))
-    return CrossValidation(**_checked(given, _FOLDS, where))
-
-
 def _datasets(given: Any, file: Path, data: str | Path | None) -> list[Dataset]:
     if isinstance(given, tuple):
         return [find_dataset(name, data_folder(data)) for name in given]
@@ -136,11 +132,8 @@ def _datasets(given: Any, file: Path, data: str | Path | None) -> list[Dataset]:
         path = facts.pop("path", None)
         if any(key in facts for key in _STYLE):
             facts["style"] = TextStyle(**{k: facts.pop(k) for k in _STYLE if k in facts})
-        if path is None:
-            base = find_dataset(name, data_folder(data))
-        else:
-            base = Dataset(name, file.parent / path)
-        found.append(replace(base, **facts))
+        named = find_dataset(name, data_folder(data)) if path is None else None
+        found.append(replace(named or Dataset(name, file.parent / path), **facts))
     return found
 
 

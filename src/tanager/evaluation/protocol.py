@@ -7,7 +7,7 @@ change the earlier ones.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -16,21 +16,46 @@ from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError
 
-_MAX_ROUNDS = 10_000
-_MAX_FOLDS = 10_000
+_MOST = 10_000  # rounds or folds
 
 
 class Split(NamedTuple):
     """One split of the rows."""
 
-    round: int  # its position in the protocol
-    fold: int
     train: NDArray[np.int64]  # row indices, ascending
     test: NDArray[np.int64]
 
 
+class Protocol:
+    """Rounds, each divided into parts; a place is a pair (round, part)."""
+
+    rounds: int
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts of a round."""
+        raise NotImplementedError
+
+    def places(self) -> Iterator[tuple[int, int]]:
+        """Iterate over (round, part)."""
+        return product(range(self.rounds), range(self.n_parts))
+
+    def check(self, n_rows: int) -> None:
+        """Reject a table with too few rows."""
+        raise NotImplementedError
+
+    def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
+        """Split the rows for one place of the protocol."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the description for reports and run files."""
+        found = asdict(self)  # type: ignore[call-overload]
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in found.items()}
+
+
 @dataclass(frozen=True)
-class CrossValidation:
+class CrossValidation(Protocol):
     """Rounds of k-fold cross-validation.
 
     Parameters
@@ -63,21 +88,16 @@ class CrossValidation:
     stratified: bool = False
 
     def __post_init__(self) -> None:
-        _check_whole("rounds", self.rounds, 1, _MAX_ROUNDS)
-        hint = " For one fixed split, set the dataset's train_rows."
-        _check_whole("folds", self.folds, 2, _MAX_FOLDS, hint)
+        _check_whole("rounds", self.rounds, 1)
+        _check_whole("folds", self.folds, 2, " For one fixed split, set the dataset's train_rows.")
 
     @property
-    def n_places(self) -> int:
-        """Number of pairs (round, fold)."""
-        return self.rounds * self.folds
-
-    def places(self) -> Iterator[tuple[int, int]]:
-        """Iterate over (round, fold)."""
-        return product(range(self.rounds), range(self.folds))
+    def n_parts(self) -> int:
+        """Number of folds."""
+        return self.folds
 
     def check(self, n_rows: int) -> None:
-        """Reject a table with too few rows."""
+        """Reject a table with fewer rows than folds."""
         if n_rows < self.folds:
             raise ConfigurationError(
                 f"folds={self.folds} needs as many rows; the table has {n_rows}. Use fewer folds.",
@@ -85,7 +105,7 @@ class CrossValidation:
             )
 
     def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
-        """Split the rows for one place of the protocol."""
+        """Return the fold as test rows, and the others as training rows."""
         n_rows = len(labels)
         self.check(n_rows)
         order = np.random.default_rng([seed, round_]).permutation(n_rows)
@@ -93,15 +113,11 @@ class CrossValidation:
             order = order[np.argsort(labels[order], kind="stable")]
         part = np.empty(n_rows, np.int64)
         part[order] = np.arange(n_rows) % self.folds
-        return Split(round_, fold, np.flatnonzero(part != fold), np.flatnonzero(part == fold))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the description for reports and run files."""
-        return {"rounds": self.rounds, "folds": self.folds, "stratified": self.stratified}
+        return Split(np.flatnonzero(part != fold), np.flatnonzero(part == fold))
 
 
 @dataclass(frozen=True)
-class LearningCurve:
+class LearningCurve(Protocol):
     """Growing training sets against the same test rows, as in Petitjean et al. (2018), figure 7.
 
     Parameters
@@ -130,18 +146,14 @@ class LearningCurve:
         object.__setattr__(self, "sizes", sizes)
         if not sizes or list(sizes) != sorted(set(sizes)) or sizes[0] < 1:
             raise ConfigurationError(f"sizes={list(sizes)} must be ascending whole numbers from 1.")
-        _check_whole("rounds", self.rounds, 1, _MAX_ROUNDS)
+        _check_whole("rounds", self.rounds, 1)
         if not 0.0 < self.test_share < 1.0:
             raise ConfigurationError(f"test_share={self.test_share} must lie between 0 and 1.")
 
     @property
-    def n_places(self) -> int:
-        """Number of pairs (round, index of the size)."""
-        return self.rounds * len(self.sizes)
-
-    def places(self) -> Iterator[tuple[int, int]]:
-        """Iterate over (round, index of the size)."""
-        return product(range(self.rounds), range(len(self.sizes)))
+    def n_parts(self) -> int:
+        """Number of sizes."""
+        return len(self.sizes)
 
     def check(self, n_rows: int) -> None:
         """Reject a table with too few rows for the smallest size; `split` checks the others."""
@@ -162,21 +174,13 @@ class LearningCurve:
         n_rows = len(labels)
         n_test = self._n_test(self.sizes[fold], n_rows)
         order = np.random.default_rng([seed, round_]).permutation(n_rows)
-        train, test = order[: self.sizes[fold]], order[n_rows - n_test :]
-        return Split(round_, fold, np.sort(train), np.sort(test))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the description for reports and run files."""
-        return {"sizes": list(self.sizes), "rounds": self.rounds, "test_share": self.test_share}
+        return Split(np.sort(order[: self.sizes[fold]]), np.sort(order[n_rows - n_test :]))
 
 
-def _check_whole(name: str, value: Any, low: int, high: int, hint: str = "") -> None:
+def _check_whole(name: str, value: Any, low: int, hint: str = "") -> None:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if not whole or not low <= value <= high:
+    if not whole or not low <= value <= _MOST:
         raise ConfigurationError(
-            f"{name}={value!r}. Allowed: whole numbers from {low} to {high:,}.{hint}",
+            f"{name}={value!r}. Allowed: whole numbers from {low} to {_MOST:,}.{hint}",
             parameter=name,
         )
-
-
-Protocol = CrossValidation | LearningCurve

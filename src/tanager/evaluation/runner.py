@@ -79,7 +79,7 @@ class Bench:
         rows = self.load(cell.dataset).labels
         train_rows = self.experiment.dataset(cell.dataset).train_rows
         if train_rows is not None:
-            return Split(0, 0, np.arange(train_rows), np.arange(train_rows, len(rows)))
+            return Split(np.arange(train_rows), np.arange(train_rows, len(rows)))
         return self.experiment.protocol.split(rows, self.experiment.seed, cell.round, cell.fold)
 
     def _divide(self, cell: Cell) -> _Rows:

@@ -1,18 +1,21 @@
-"""Run files, which survive a kill, and checks of their content: they may come from anyone."""
+"""Run files, which survive a kill, and schemas of what they and experiment files may contain.
+
+Anyone may have written such a file. A schema maps the keys of a table to the kinds of their values.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any
+from reprlib import repr as short_repr
+from typing import IO, Any, NamedTuple
 
 from tanager.atomic import destination
-from tanager.errors import DataError
+from tanager.errors import DataError, TanagerError
 from tanager.evaluation.metrics import N_BINS
-from tanager.evaluation.schemas import NUMBER, TABLE, TEXT, TEXTS, WHOLE, Kind, Schema, check_keys
 
 FORMAT = "tanager-run-1"
 _START = f'{{"format": "{FORMAT}", "experiment": '.encode()  # the start of every run file
@@ -127,6 +130,63 @@ class RunFile:
                     continue
                 if isinstance(record, dict):
                     yield record
+
+
+LARGEST = 2**53  # whole numbers beyond it don't fit a float
+
+
+class Kind(NamedTuple):
+    """A kind of values, by the name that error messages give it."""
+
+    name: str
+    fits: Callable[[Any], bool]
+
+    def listed(self, plural: str, *, length: int | None = None) -> Kind:
+        """Return the kind of lists of such values."""
+        return Kind(
+            f"a list of {plural}",
+            lambda value: (
+                isinstance(value, list)
+                and (length is None or len(value) == length)
+                and all(map(self.fits, value))
+            ),
+        )
+
+    def otherwise(self, other: Kind) -> Kind:
+        """Return the kind of values that are of this kind or of another."""
+        return Kind(
+            f"{self.name} or {other.name}", lambda value: self.fits(value) or other.fits(value)
+        )
+
+
+Schema = Mapping[str, Kind]
+
+TEXT = Kind("text", lambda value: type(value) is str)
+FLAG = Kind("true or false", lambda value: type(value) is bool)
+WHOLE = Kind("a whole number", lambda value: type(value) is int and abs(value) < LARGEST)
+NUMBER = Kind("a number", lambda value: type(value) is float or WHOLE.fits(value))
+TABLE = Kind("a table of keys and values", lambda value: isinstance(value, dict))
+TEXTS = TEXT.listed("texts")
+WHOLES = WHOLE.listed("whole numbers")
+
+
+def check_keys(
+    found: Mapping[str, Any],
+    schema: Schema,
+    where: str,
+    error: type[TanagerError],
+    needed: Collection[str] = (),
+) -> None:
+    """Reject values of another kind than the schema's, and `needed` keys that are missing.
+
+    `where` names the file and the table in it for the error message.
+    """
+    for key in needed:
+        if key not in found:
+            raise error(f"{where}: {key!r} is missing.")
+    for key, kind in schema.items():
+        if key in found and not kind.fits(found[key]):
+            raise error(f"{where}: {key} is {short_repr(found[key])}. Allowed: {kind.name}.")
 
 
 def _have_names(value: Any) -> bool:

@@ -71,7 +71,7 @@ def predict_held_out(model: Any, rows: PageRows, *, folds: int | None) -> Measur
         n_classes = network.codebook.domain.n_classes
         out = np.empty((rows.labels.shape[0], n_classes))
         for fold in range(folds):
-            *_, train, test = protocol.split(rows.labels, _SEED, 0, fold)
+            train, test = protocol.split(rows.labels, _SEED, 0, fold)
             fitted, out[test] = _fit_and_predict(model, network, rows, train, test)
             if fitted.codebook.domain.n_classes == n_classes:
                 codes = fitted.codebook.encode(rows.table.take(test))
