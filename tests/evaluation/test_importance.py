@@ -8,12 +8,10 @@ import pytest
 from tanager import BayesNetClassifier
 from tanager.errors import DataError
 from tanager.evaluation.importance import (
-    loss_without_edges,
     loss_without_features,
     losses_without_features,
 )
 from tanager.evaluation.metrics import log_loss
-from tanager.network import NetworkInformation
 from tanager.parameters import GroupedTable, posterior
 from tanager.structure import KDB
 
@@ -61,20 +59,6 @@ def test_a_feature_of_many_values_is_summed_out_by_its_groups():
         gone[i] = network.codebook.domain.arities[i]
         rise = log_loss(posterior(network.log_joint_of_codes(gone)), y) - before
         assert found[i] == pytest.approx(rise, abs=1e-9)
-
-
-def test_an_edge_less_is_the_other_networks_loss(data):
-    X, y = data
-    network = BayesNetClassifier("tan", "laplace").fit(X, y).network_
-    X = [["?" if at % 5 == 0 else row[0], *row[1:]] for at, row in enumerate(X)]
-    codes = network.codebook.encode(X)
-    found = loss_without_edges(network, codes, y)
-    assert len(found) == 2
-    for (parent, feature), rise in found.items():
-        fewer = NetworkInformation(network).without_edge(parent, feature)
-        p = [np.exp(n.log_joint(X)) for n in (network, fewer)]
-        losses = [log_loss(q / q.sum(axis=1, keepdims=True), y) for q in p]
-        assert rise == pytest.approx(losses[1] - losses[0])
 
 
 def test_importances_are_shares_of_mutual_information(data):

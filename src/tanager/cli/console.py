@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tanager.escaping import STEERING, visible
@@ -14,6 +15,8 @@ from tanager.progress import Progress, RichProgress
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from tanager.network import Network
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -75,6 +78,26 @@ def watching() -> Iterator[Progress]:
         return
     with RichProgress() as progress:
         yield progress
+
+
+def report_model(network: Network, output: Path, seconds: float | None, *, as_json: bool) -> None:
+    """Print what was written to a model file."""
+    structure, n_bytes = network.structure, output.stat().st_size
+    took = {} if seconds is None else {"seconds": seconds}
+    facts = {
+        "model": str(output),
+        "bytes": n_bytes,
+        **took,
+        "classes": [str(label) for label in network.codebook.classes],
+        "features": network.codebook.domain.n_features,
+        "selected": list(structure.features),
+        "parents": {name: list(above) for name, above in structure.parents.items()},
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        after = "" if seconds is None else f", {seconds:.1f} s"
+        print(f"{output}: {network.summary()}; {human_size(n_bytes)}{after}")
 
 
 def human_size(n_bytes: float) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
 from tanager.atomic import replacing
 from tanager.classifiers import read_network, save
-from tanager.cli.console import human_size, print_json
+from tanager.cli.console import human_size, report_model
 from tanager.cli.options import Force, Json, Model, Texts, read_costs_file
 from tanager.cli.output import check_output
 from tanager.errors import ConfigurationError
@@ -19,37 +20,17 @@ from tanager.network import Network
 from tanager.network.exports.recipe import expected_columns
 from tanager.registry import load_plugin, plugin_names
 
-
-class _Format(NamedTuple):
-    """An export format: the network's method that writes it, its file extensions and options."""
-
-    method: str
-    endings: tuple[str, ...]
-    options: tuple[str, ...] = ()
-    write: Callable[[Network], str | bytes] | None = None  # of an installed package
-
-
+# The network's method that writes each format, and its file extensions.
 _FORMATS = {
-    "bif": _Format("to_bif", (".bif",)),
-    "xmlbif": _Format("to_xmlbif", (".xml", ".xmlbif", ".bifxml")),
-    "dot": _Format("to_dot", (".dot", ".gv")),
-    "sql": _Format(
-        "to_sql",
-        (".sql",),
-        ("dialect", "table", "keep", "contributions", "unknowns", "costs", "log_probability"),
-    ),
-    "onnx": _Format(
-        "to_onnx",
-        (".onnx",),
-        (
-            *("opset", "float32", "contributions", "unknowns", "missing_text"),
-            *("costs", "log_probability"),
-        ),
-    ),
-    "json": _Format("to_json", (".json",), ("unknowns", "costs")),
-    "javascript": _Format("to_javascript", (".js", ".cjs"), ("unknowns", "costs")),
-    "module": _Format("to_javascript", (".mjs",), ("unknowns", "costs")),
-    "c": _Format("to_c", (".h", ".c"), ("name", "unknowns", "costs")),
+    "bif": ("to_bif", ".bif"),
+    "xmlbif": ("to_xmlbif", ".xml", ".xmlbif", ".bifxml"),
+    "dot": ("to_dot", ".dot", ".gv"),
+    "sql": ("to_sql", ".sql"),
+    "onnx": ("to_onnx", ".onnx"),
+    "json": ("to_json", ".json"),
+    "javascript": ("to_javascript", ".js", ".cjs"),
+    "module": ("to_javascript", ".mjs"),
+    "c": ("to_c", ".h", ".c"),
 }
 _SCORERS = ("sql", "onnx", "json", "javascript", "module", "c")  # which read a table's columns
 
@@ -112,17 +93,15 @@ def export(
             .mjs, .h, .bif, .xml or .dot.
         format_: Overrides the extension: bif, xmlbif, dot, sql, onnx, json, javascript, module, c.
     """
-    (kind, known), options = _choose(output, format_), special.given()
+    (kind, write), options = _choose(output, format_), special.given()
     check_output(output, [model], force=force)
-    _check_options(kind, known, options)
+    _check_options(kind, options)
     network = Network.load(model)
     if special.costs is not None:
         options["costs"] = read_costs_file(network, special.costs)[0]
     if kind == "module":
         options["kind"] = kind
-    written: Any = (
-        known.write(network) if known.write else getattr(network, known.method)(**options)
-    )
+    written: Any = write(network, **options)
     if kind == "onnx":
         written = written.SerializeToString()
     with replacing(output) as part:
@@ -134,37 +113,41 @@ def export(
             print(f"  {expected}: {', '.join(names)}")
 
 
-def _choose(output: Path, kind: str | None) -> tuple[str, _Format]:
-    """Return a format by its name or its extension, built-in or added by an installed package."""
+def _choose(output: Path, kind: str | None) -> tuple[str, Callable[..., Any]]:
+    """Return a format and its writer: the network's method, or that of an installed package."""
     added = plugin_names("tanager.exports")
     ending = output.suffix.lower()
     if kind is None:
-        named = [name for name, known in _FORMATS.items() if ending in known.endings]
+        named = [name for name, (_, *endings) in _FORMATS.items() if ending in endings]
         kind = next(iter(named), ending[1:])
         if not named and kind not in added:
-            known = [*(e for one in _FORMATS.values() for e in one.endings)]
+            known = [one for _, *endings in _FORMATS.values() for one in endings]
             allowed = ", ".join([*known, *(f".{name}" for name in added)])
             raise ConfigurationError(
                 f"--output {output}: the extension {output.suffix!r} isn't supported. Allowed: "
                 f"{allowed}. Or name the format with --format."
             )
     if kind in _FORMATS:
-        return kind, _FORMATS[kind]
+        return kind, getattr(Network, _FORMATS[kind][0])
     write = load_plugin("tanager.exports", kind)
     if write is None:
         names = ", ".join([*_FORMATS, *added])
         raise ConfigurationError(f"--format {kind} isn't valid. Allowed: {names}.")
-    return kind, _Format("", (f".{kind}",), (), write)
+    return kind, write
 
 
-def _check_options(kind: str, wanted: _Format, options: dict[str, Any]) -> None:
+def _check_options(kind: str, options: dict[str, Any]) -> None:
+    """Reject options that aren't keywords of the format's method."""
+    known = {
+        name: signature(getattr(Network, method)).parameters
+        for name, (method, *_) in _FORMATS.items()
+    }
     for option in options:
-        if option not in wanted.options:
+        if option not in known.get(kind, ()):
             flag = "complete-rows" if option == "unknowns" else option.replace("_", "-")
-            owners = [name for name, known in _FORMATS.items() if option in known.options]
+            owners = ", ".join(name for name, keywords in known.items() if option in keywords)
             raise ConfigurationError(
-                f"--{flag} can't be used with the format {kind}; it is for {', '.join(owners)}. "
-                "Leave it out."
+                f"--{flag} can't be used with the format {kind}; it is for {owners}. Leave it out."
             )
 
 
@@ -197,17 +180,4 @@ def import_network(
     check_output(output, [network], force=force)
     estimator = read_network(network, target=target, hidden=hidden or (), format=format_)
     save(estimator, output)
-    n_bytes = output.stat().st_size
-    if as_json:
-        structure = estimator.network_.structure
-        print_json(
-            {
-                "model": str(output),
-                "bytes": n_bytes,
-                "classes": [str(label) for label in estimator.classes_],
-                "features": len(structure.selected),
-                "parents": {name: list(above) for name, above in structure.parents.items()},
-            }
-        )
-        return
-    print(f"{output}: {estimator.network_.summary()}; {human_size(n_bytes)}")
+    report_model(estimator.network_, output, None, as_json=as_json)

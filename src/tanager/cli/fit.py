@@ -14,7 +14,7 @@ import typer
 from tanager.classifiers import BayesNetClassifier, save
 from tanager.classifiers.files import plain_parameters
 from tanager.classifiers.priors import parse_signs
-from tanager.cli.console import console, human_size, plain, plain_table, print_json
+from tanager.cli.console import console, plain, plain_table, print_json, report_model
 from tanager.cli.options import (
     ColumnOptions,
     Data,
@@ -186,8 +186,7 @@ def fit(
     with _open_engine(scheduler) as estimator.engine:
         estimator.fit(table, target, sample_weight=weight)
     save(estimator, output)
-    seconds = time.perf_counter() - start
-    _report(estimator, output, seconds, as_json=as_json)
+    report_model(estimator.network_, output, time.perf_counter() - start, as_json=as_json)
 
 
 def _read_shares(given: Sequence[str]) -> dict[str, float]:
@@ -202,25 +201,6 @@ def _read_shares(given: Sequence[str]) -> dict[str, float]:
                 f"--class-prior {text}. Write a class and its probability: sick=0.02."
             ) from None
     return shares
-
-
-def _report(estimator: Any, output: Path, seconds: float, *, as_json: bool) -> None:
-    network = estimator.network_
-    n_bytes = output.stat().st_size
-    if as_json:
-        print_json(
-            {
-                "model": str(output),
-                "bytes": n_bytes,
-                "seconds": seconds,
-                "classes": [str(label) for label in estimator.classes_],
-                "features": network.codebook.domain.n_features,
-                "selected": list(network.structure.features),
-                "parents": {name: list(ps) for name, ps in network.structure.parents.items()},
-            }
-        )
-        return
-    print(f"{output}: {network.summary()}; {human_size(n_bytes)}, {seconds:.1f} s")
 
 
 @contextmanager

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tanager.classifiers.prediction import UnseenColumns, score_table
+from tanager.classifiers.prediction import ScoredBatch, UnseenColumns, score_table
 from tanager.cli.console import console, plain, plain_table, print_json, watching
 from tanager.cli.options import (
     Data,
@@ -25,12 +25,12 @@ from tanager.cli.options import (
     Threads,
     read_costs_file,
 )
-from tanager.cli.output import check_output
+from tanager.cli.output import check_ending, check_output, open_output
 from tanager.codes import MatchedTable
 from tanager.engines import LocalEngine
 from tanager.errors import ConfigurationError, DataError
 from tanager.evaluation.metrics import METRICS, make_sheet
-from tanager.network import Costs, Network
+from tanager.network import Network
 from tanager.network.files import read_model
 from tanager.network.own_rows import labelled_codes, own_rows
 from tanager.network.uncertainty import PredictionSets, check_share, interval_of_codes
@@ -85,8 +85,39 @@ def predict(
         per_class: With --set: guarantee the coverage per class.
         abstain: Abstain when the most probable class is below this probability.
     """
-    sure = Sureness(interval, coverage, per_class, abstain)
-    _write_answers(model, data, reading, writing, sure, probabilities=probabilities)
+    if per_class and coverage is None:
+        raise ConfigurationError("--per-class is for prediction sets: give --set too.")
+    for name, value in (("interval", interval), ("set", coverage), ("abstain", abstain)):
+        if value is not None:
+            check_share(f"--{name}", value)
+
+    def columns(network: Network) -> tuple[list[str], Columns]:
+        classes, labels = network.codebook.target.values, network.codebook.classes.tolist()
+        names = ["prediction"]
+        names += [f"p_{label}" for label in labels if probabilities]
+        names += [f"{end}_{x}" for x in labels if interval is not None for end in ("low", "high")]
+        names += ["set"] if coverage is not None else []
+
+        def fill(batch: ScoredBatch) -> Iterator[pa.Array]:
+            best = plain_array(batch.log_joint.argmax(axis=1), pa.int32())
+            chances = posterior(batch.log_joint)
+            if abstain is not None:
+                unsure = pa.array(chances.max(axis=1, initial=0.0) < abstain)
+                best = pc.if_else(unsure, pa.scalar(None, pa.int32()), best)
+            as_text = pa.types.is_string(classes.type)
+            yield pa.DictionaryArray.from_arrays(best, classes) if as_text else classes.take(best)
+            if probabilities:
+                yield from _numbers(chances)
+            if interval is not None:
+                found = interval_of_codes(network, batch.rows.codes, interval)
+                yield from _numbers(found.reshape(len(found), -1))
+            if coverage is not None:
+                sets = PredictionSets(network, chances, coverage, per_class=per_class)
+                yield pa.array(["|".join(map(str, one)) for one in sets], pa.string())
+
+        return names, fill
+
+    _write_answers(model, data, reading, writing, columns)
 
 
 def decide(
@@ -103,7 +134,25 @@ def decide(
         costs: A TOML file with the cost of each action per class; for ordered classes also
             'absolute' or 'squared'.
     """
-    _write_answers(model, data, reading, writing, Sureness(), costs=costs)
+
+    def columns(network: Network) -> tuple[list[str], Columns]:
+        priced = read_costs_file(network, costs)[0]
+
+        def fill(batch: ScoredBatch) -> Iterator[pa.Array]:
+            found = priced.decisions(batch.log_joint)
+            yield pa.array(found.actions)
+            yield from _numbers(np.column_stack([found.margin, found.expected_costs]))
+
+        return ["decision", "margin", *(f"cost_{name}" for name in priced.names)], fill
+
+    _write_answers(model, data, reading, writing, columns)
+
+
+Columns = Callable[[ScoredBatch], Iterator[pa.Array]]  # the columns to write for some rows
+
+
+def _numbers(table: Any) -> Iterator[pa.Array]:
+    return (plain_array(column, pa.float64()) for column in np.ascontiguousarray(table.T))
 
 
 def _write_answers(
@@ -111,45 +160,35 @@ def _write_answers(
     data: list[str],
     reading: TableOptions,
     writing: WritingOptions,
-    sure: Sureness,
-    *,
-    probabilities: bool = False,
-    costs: str | None = None,
+    columns: Callable[[Network], tuple[list[str], Columns]],
 ) -> None:
-    """Write the model's prediction for each row, or its decision under costs."""
-    from tanager.cli.output import check_ending, open_output
-
+    """Write the kept columns and those that `columns` gives a name and a function for."""
     output, as_json = writing.output, writing.as_json
     place = _place(output)
     check_ending(place)
-    inputs: list[str | Path] = [model, *data]
-    check_output(place, inputs, force=writing.force)
+    check_output(place, [model, *data], force=writing.force)
     if place is None and as_json:
         raise ConfigurationError("--json describes the output file: pass --output.")
-    start = time.perf_counter()
+    start, rows = time.perf_counter(), 0
     network = Network.load(model)
-    priced = None if costs is None else read_costs_file(network, costs)[0]
+    names, fill = columns(network)
     table = reading.open(data)
     kept = _kept(table, writing.keep or ())
     matched = match_input(network, table, kept, ignore_extra=writing.ignore_extra)
-    labels = network.codebook.classes.tolist() if probabilities else []
-    names, unseen = ["prediction", *(f"p_{label}" for label in labels)], UnseenColumns(network)
-    names += sure.names(network)
-    if priced is not None:
-        names = ["decision", "margin", *(f"cost_{name}" for name in priced.names)]
     clash = sorted(set(names) & set(matched.kept))
     if clash:
         raise ConfigurationError(
             f"The kept column(s) {', '.join(map(repr, clash))} would be written twice. Rename them "
             "in the input, or do not keep them."
         )
-    rows = 0
+    unseen = UnseenColumns(network)
     with watching() as progress, open_output(place) as write:
         progress.start("predict", matched.source.n_rows)
-        for batch in _answers(network, matched, names, priced, writing.jobs, unseen, sure):
-            write(batch)
-            progress.advance(batch.num_rows)
-            rows += batch.num_rows
+        for batch in score_table(network, matched, LocalEngine(writing.jobs), unseen):
+            arrays = [] if batch.rows.kept is None else list(batch.rows.kept.columns)
+            write(pa.RecordBatch.from_arrays([*arrays, *fill(batch)], [*matched.kept, *names]))
+            progress.advance(batch.rows.n_rows)
+            rows += batch.rows.n_rows
         progress.finish()
     unseen.warn(matched)
     if rows == 0:
@@ -162,78 +201,11 @@ def _write_answers(
         print(f"{shown}: {rows:,} rows, {seconds:.1f} s")
 
 
-class Sureness(NamedTuple):
-    """The columns to write about a prediction's uncertainty."""
-
-    interval: float | None = None
-    coverage: float | None = None
-    per_class: bool = False
-    abstain: float | None = None
-
-    def names(self, network: Network) -> list[str]:
-        """Return the names of these columns, after checking the options."""
-        if self.per_class and self.coverage is None:
-            raise ConfigurationError("--per-class is for prediction sets: give --set too.")
-        shares = {"interval": self.interval, "set": self.coverage, "abstain": self.abstain}
-        for name, value in shares.items():
-            if value is not None:
-                check_share(f"--{name}", value)
-        labels = network.codebook.classes.tolist() if self.interval is not None else []
-        names = [f"{end}_{label}" for label in labels for end in ("low", "high")]
-        return names if self.coverage is None else [*names, "set"]
-
-    def columns(self, network: Network, codes: Any, chances: Any) -> list[pa.Array]:
-        """Return these columns for some rows."""
-        out = []
-        if self.interval is not None:
-            found = interval_of_codes(network, codes, self.interval)
-            out = [pa.array(ends) for ends in found.reshape(len(found), -1).T]
-        if self.coverage is not None:
-            sets = PredictionSets(network, chances, self.coverage, per_class=self.per_class)
-            out.append(pa.array(["|".join(map(str, one)) for one in sets], pa.string()))
-        return out
-
-
 def _place(output: str | None) -> Path | str | None:
     """Return where to write the rows: a path, a URL as text, or None for the terminal."""
     if output is None or output == "-":
         return None
     return (local_path(output) or output) if is_url(output) else Path(output)
-
-
-def _answers(
-    network: Network,
-    table: MatchedTable,
-    names: list[str],
-    costs: Costs | None,
-    jobs: int,
-    unseen: UnseenColumns,
-    sure: Sureness,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the kept columns and those of `names`: label and probabilities, or decisions."""
-    labels = network.codebook.target.values
-    for batch in score_table(network, table, LocalEngine(jobs), unseen):
-        arrays = [] if batch.rows.kept is None else list(batch.rows.kept.columns)
-        if costs is not None:
-            found = costs.decisions(batch.log_joint)
-            numbers = [found.margin, *np.ascontiguousarray(found.expected_costs.T)]
-            arrays += [pa.array(found.actions), *(plain_array(n, pa.float64()) for n in numbers)]
-            yield pa.RecordBatch.from_arrays(arrays, [*table.kept, *names])
-            continue
-        best = plain_array(batch.log_joint.argmax(axis=1), pa.int32())
-        chances = posterior(batch.log_joint)
-        if sure.abstain is not None:
-            unsure = pa.array(chances.max(axis=1, initial=0.0) < sure.abstain)
-            best = pc.if_else(unsure, pa.scalar(None, pa.int32()), best)
-        if pa.types.is_string(labels.type):
-            arrays.append(pa.DictionaryArray.from_arrays(best, labels))
-        else:
-            arrays.append(labels.take(best))
-        if f"p_{network.codebook.classes[0]}" in names:
-            columns = np.ascontiguousarray(chances.T)
-            arrays += [plain_array(column, pa.float64()) for column in columns]
-        arrays += sure.columns(network, batch.rows.codes, chances)
-        yield pa.RecordBatch.from_arrays(arrays, [*table.kept, *names])
 
 
 def _kept(source: Source, keep: Sequence[str]) -> list[str]:
@@ -302,7 +274,7 @@ def score(
     if as_json:
         print_json({"model": str(model), "target": column, "rows_of_the_fit": own, **sheet})
     else:
-        _print_sheet(sheet)
+        print_sheet(sheet)
     if own:
         print(
             "tanager: this is the model's training data, so the scores are optimistic. Score "
@@ -327,7 +299,8 @@ def _predict(network: Network, table: MatchedTable, jobs: int) -> tuple[Any, Any
     return np.concatenate(parts), np.concatenate(labels).astype(np.int64)
 
 
-def _print_sheet(sheet: dict[str, Any]) -> None:
+def print_sheet(sheet: dict[str, Any]) -> None:
+    """Print scores, by class too, beside those of the class frequencies."""
     out, baseline = console(), sheet["baseline"]
     rows = "1 row" if sheet["rows"] == 1 else f"{sheet['rows']:,} rows"
     lines = plain_table("", rows, "baseline: class frequencies")

@@ -57,14 +57,12 @@ def draw(
     _check_ending(output)
     check_output(output, [model], force=force)
     network = Network.load(model)
+    from tanager import report as plots
+
     if table is None:
-        from tanager.report import plot_network
-
-        save_figure(plot_network(network, fold=not leaves), output)
+        save_figure(plots.plot_network(network, fold=not leaves), output)
     else:
-        from tanager.report import plot_table
-
-        save_figure(plot_table(network, table, sort=sort), output)
+        save_figure(plots.plot_table(network, table, sort=sort), output)
     print(f"{output}: {human_size(output.stat().st_size)}")
 
 
@@ -121,8 +119,8 @@ def report(
 
     Options:
         target (-t): The column of true classes in DATA. [default: the model's target]
-        html (--output, -o): The HTML page; with .md, only the model card, as Markdown.
-        card: Notes for the model card, in simple Markdown.
+        html (--output, -o): The HTML page.
+        card: A text file with notes for the model card.
         title: Title of the page.
         folds: Cross-validation folds if DATA is the training data; 0: none. [default: 5, or the
             number of rows]
@@ -132,7 +130,7 @@ def report(
 
     inputs: list[str | Path] = [subject, *(data or ()), *([card] if card else ())]
     is_model = _is_model(subject)
-    check_ending(html, "--output", card=is_model)
+    check_ending(html, "--output")
     check_output(html, inputs, force=force)
     if not is_model:
         strange = [*(["DATA"] if data else []), *given_flags(context, *OF_MODELS)]

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING
 
 from tanager.cli.console import console, plain, plain_table, print_json
 from tanager.evaluation import Results
-from tanager.evaluation.metrics import DEFAULT_METRICS
-from tanager.evaluation.summary import Summary, leading_metric, say_pooled, summarize, verdict
+from tanager.evaluation.metrics import DEFAULT_METRICS, known_number
+from tanager.evaluation.summary import (
+    ALPHA,
+    Summary,
+    leading_metric,
+    p_text,
+    say_pooled,
+    summarize,
+    verdict,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -19,10 +27,9 @@ OVERVIEW = ("accuracy", "auc", "f1", "log_loss", "brier_score", "calibration_err
 def print_evaluation(results: Results, *, as_json: bool) -> None:
     """Print mean and standard deviation of one classifier on one table."""
     cells, numbers = results.records, {}
-    for name in results.measured:  # None: undefined
-        mean, spread = results.mean(name), results.deviation(name)
-        found = [float(s.values[0, 0]) if s.datasets else None for s in (mean, spread)]
-        numbers[name] = [None if value != value else value for value in found]
+    for name in results.measured:
+        both = results.mean(name), results.deviation(name)
+        numbers[name] = [known_number(s.values[0, 0]) if s.datasets else None for s in both]
     if as_json:
         facts = {
             "experiment": results.description,
@@ -166,5 +173,4 @@ def _print_pairs_of_one_table(out: Console, results: Results, summary: Summary) 
 
 
 def _p_value(p: float) -> str:
-    text = "<0.001" if p < 0.001 else f"{p:.3f}"
-    return f"[bold]{text}[/]" if p <= 0.05 else text
+    return f"[bold]{p_text(p)}[/]" if p <= ALPHA else p_text(p)

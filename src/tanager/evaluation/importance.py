@@ -1,4 +1,4 @@
-"""Increase in log-loss without a feature or an edge."""
+"""Increase in log-loss without a feature."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tanager.errors import DataError
-from tanager.network import Network, NetworkInformation
+from tanager.network import Network
 from tanager.network.network import network_of
 from tanager.parameters import log_posterior
 
@@ -59,29 +59,6 @@ def losses_without_features(
         fewer[feature] = network.codebook.domain.arities[feature]  # unknown
         out[feature] = _loss(network, fewer, labels) - before
     return out
-
-
-def loss_without_edges(
-    network: Network,
-    codes: Any,
-    labels: NDArray[Any],
-    edges: Sequence[tuple[str, str]] | None = None,
-) -> dict[tuple[str, str], float]:
-    """Return the increase in log-loss of coded rows without each edge (parent, feature).
-
-    Without the edge, the feature's table is derived from the network's own joint distribution
-    (`NetworkInformation.without_edge`). Edges into families that are too large are
-    omitted.
-    """
-    information, before = NetworkInformation(network), _loss(network, codes, labels)
-    if edges is None:
-        edges = [(p, f) for f, parents in network.structure.parents.items() for p in parents]
-    networks = {edge: information.without_edge(*edge) for edge in edges}
-    return {
-        edge: _loss(fewer, codes, labels) - before
-        for edge, fewer in networks.items()
-        if fewer is not None
-    }
 
 
 def _loss(network: Network, codes: Any, labels: NDArray[Any]) -> float:

@@ -321,9 +321,9 @@ def _beyond_chance(p_values: dict[str, float | None], no_test: str) -> str:
 def _tested(p_values: dict[str, float]) -> str:
     """Name classifiers with their p-values; if there are many, their number and the range of p."""
     if len(p_values) <= MAX_NAMED:
-        return _listed([f"{abridged(name)} (p {_p(p)})" for name, p in p_values.items()])
+        return _listed([f"{abridged(name)} (p {p_text(p)})" for name, p in p_values.items()])
     low, high = min(p_values.values()), max(p_values.values())
-    of_all = f"p ≤ {_p(high)}" if high <= ALPHA else f"p ≥ {_p(low)}"
+    of_all = f"p ≤ {p_text(high)}" if high <= ALPHA else f"p ≥ {p_text(low)}"
     return f"{len(p_values)} others ({of_all})".replace("≤ <", "<")
 
 
@@ -331,5 +331,6 @@ def _listed(names: list[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
-def _p(p: float) -> str:
+def p_text(p: float) -> str:
+    """Format a p-value."""
     return "< 0.001" if p < 0.001 else f"{p:.3f}"

@@ -12,20 +12,20 @@ from typing import Any
 from tanager import __version__
 from tanager.errors import ConfigurationError
 from tanager.escaping import abridged, template_environment
+from tanager.evaluation.summary import p_text
 
 
-def check_ending(path: str | os.PathLike[str], option: str = "", *, card: bool = False) -> None:
-    """Reject a file name whose extension isn't that of HTML, or of Markdown for a card.
+def check_ending(path: str | os.PathLike[str], option: str = "") -> None:
+    """Reject a file name whose extension isn't that of HTML.
 
     >>> check_ending("report.pdf")
     Traceback (most recent call last):
         ...
     tanager.errors.ConfigurationError: report.pdf: the report is HTML. Use the extension .html.
     """
-    if Path(path).suffix.lower() not in (".html", ".htm", *([".md"] if card else [])):
+    if Path(path).suffix.lower() not in (".html", ".htm"):
         given = f"{option} {path}" if option else os.fspath(path)
-        also = ", or .md for a model card as Markdown" if card else ""
-        raise ConfigurationError(f"{given}: the report is HTML. Use the extension .html{also}.")
+        raise ConfigurationError(f"{given}: the report is HTML. Use the extension .html.")
 
 
 def page_environment(*packages: str) -> Any:
@@ -34,7 +34,6 @@ def page_environment(*packages: str) -> Any:
     environment.filters["fit"] = abridged
     environment.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["p_value"] = p_text
-    environment.filters["plain"] = str  # names; the card escapes Markdown's characters
     environment.filters["names"] = list_names
     return environment
 
@@ -48,11 +47,6 @@ def render_page(template: str, *, script: str = "", **parts: Any) -> str:
         .render(version=__version__, script=script, script_hash=f"'sha256-{digest}'", **parts)
     )
     return page
-
-
-def p_text(p: float) -> str:
-    """Format a p-value."""
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def list_names(names: Sequence[str], most: int = 20) -> str:

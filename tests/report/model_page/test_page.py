@@ -20,7 +20,6 @@ from tanager.network import NetworkInformation
 from tanager.report import write_report
 from tanager.report.model_page import render_report
 from tanager.report.model_page.asked import asked_network, scorer_json
-from tanager.report.model_page.card import render_notes
 from tanager.report.model_page.features import counted_bits
 from tanager.report.model_page.held_out import logistic_regression, predict_held_out
 from tanager.report.model_page.rows import pool_neighbours, read_rows
@@ -172,7 +171,7 @@ def test_effects_are_the_networks_marginals_and_the_rows_counts(tree, people, pa
             assert mixed == pytest.approx(joint, rel=1e-2, abs=1e-4)
 
 
-def test_edges_carry_their_information_and_their_loss(tree, page):
+def test_edges_carry_their_information(tree, page):
     data = data_of(page)
     carried = NetworkInformation(tree.network_).of_edges()
     names = [f["name"] for f in data["features"]]
@@ -252,12 +251,9 @@ def test_large_sources_are_drawn_from_by_a_hash(tree):
     assert rows.table["age"].to_pylist() == big["age"].take(rows.index).to_pylist()
 
 
-def test_notes_cannot_bring_markup():
-    html = render_notes("# A\n- one **two**\n- `x<y`\n\n<script>alert(1)</script>")
-    assert html == (
-        "<h3>A</h3><ul><li>one <b>two</b></li><li><code>x&lt;y</code></li></ul>"
-        "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>"
-    )
+def test_notes_cannot_bring_markup(tree):
+    page = render_report(tree, notes="A: x<y\n\n<script>alert(1)</script>")
+    assert "A: x&lt;y\n\n&lt;script&gt;alert(1)&lt;/script&gt;</div>" in page
 
 
 def test_what_is_wrong_is_said(tree, people, tmp_path):
@@ -269,6 +265,8 @@ def test_what_is_wrong_is_said(tree, people, tmp_path):
         render_report(tree, people.drop(["age"]), "income")
     with pytest.raises(ConfigurationError, match="Fit the classifier first"):
         render_report(BayesNetClassifier())
+    with pytest.raises(ConfigurationError, match=r"Use the extension \.html"):
+        tree.report(tmp_path / "card.md")
 
 
 def test_the_command_and_the_methods_write_the_page(tree, people, tmp_path, monkeypatch, capsys):
@@ -279,11 +277,11 @@ def test_the_command_and_the_methods_write_the_page(tree, people, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     tanager.save(tree, "m.tanager")
     pq.write_table(people, "people.parquet")
-    (tmp_path / "notes.md").write_text("Only for **tests**.")
+    (tmp_path / "notes.txt").write_text("Only for *tests*.")
     given = ["report", "m.tanager", "people.parquet", "--target", "income", "--folds", "0"]
-    assert run([*given, "--card", "notes.md", "-o", "a.html"]) == 0
+    assert run([*given, "--card", "notes.txt", "-o", "a.html"]) == 0
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
-    assert "Only for <b>tests</b>." in page
+    assert "Only for *tests*.</div>" in page
     assert "SHA-256" in page
     assert run(["report", "m.tanager", "-o", "b.html"]) == 0
     assert "Not evaluated" in (tmp_path / "b.html").read_text(encoding="utf-8")

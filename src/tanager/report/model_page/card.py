@@ -1,18 +1,13 @@
-"""The model card: facts in groups, as HTML and as Markdown with the metadata Hugging Face reads."""
+"""The facts of the model card, in groups."""
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
-from html import escape
 from typing import Any
 
 from tanager.classifiers.fitting import RUN_PARAMETERS
 from tanager.classifiers.info import short_fact
 from tanager.codes import Codebook
-from tanager.escaping import visible
-from tanager.report.rendering import page_environment
 
 # Internal facts of the stages, and those shown elsewhere on the page.
 _NO_CHOICE = {
@@ -68,45 +63,3 @@ def one_line(value: Any) -> str:
     """Return a value as text on one line, truncated if long."""
     text = " ".join(str(value).split())
     return text if len(text) <= 300 else f"{text[:299]}…"
-
-
-def render_notes(text: str) -> str:
-    r"""Return notes in simple Markdown as HTML: headings, lists, paragraphs, bold, code.
-
-    Anything else stays plain text; no HTML in the notes reaches the page.
-
-    >>> render_notes("# Use\n\nFor **screening** only, <b>never</b> alone.")
-    '<h3>Use</h3><p>For <b>screening</b> only, &lt;b&gt;never&lt;/b&gt; alone.</p>'
-    """
-    parts = []
-    for block in re.split(r"\n\s*\n", text.replace("\r\n", "\n").strip()):
-        lines = [line.strip() for line in block.splitlines() if line.strip()]
-        while lines and (heading := re.match(r"#{1,6}\s+(.*)", lines[0])):
-            parts.append(f"<h3>{_inline(heading[1])}</h3>")
-            lines = lines[1:]
-        if lines and all(re.match(r"[-*]\s+", line) for line in lines):
-            items = "".join(f"<li>{_inline(re.sub(r'^[-*] +', '', line))}</li>" for line in lines)
-            parts.append(f"<ul>{items}</ul>")
-        elif lines:
-            parts.append(f"<p>{_inline(' '.join(lines))}</p>")
-    return "".join(parts)
-
-
-def _inline(text: str) -> str:
-    text = escape(text, quote=False)
-    text = re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", text)
-    return re.sub(r"`([^`]+)`", r"<code>\1</code>", text)
-
-
-def card_markdown(**facts: Any) -> str:
-    """Return the card: metadata, notes, usage, scores, features and facts."""
-    environment = page_environment()
-    environment.autoescape = False
-    environment.filters.update(plain=_text, json=json.dumps)
-    text: str = environment.get_template("card.md.j2").render(**facts)
-    return f"{text.strip()}\n"
-
-
-def _text(text: str) -> str:
-    """Escape a text for Markdown and HTML: names come from tables."""
-    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(visible(text).split()))

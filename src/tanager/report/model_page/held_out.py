@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 
 from tanager.evaluation import CrossValidation
-from tanager.evaluation.importance import loss_without_edges, losses_without_features
+from tanager.evaluation.importance import losses_without_features
 from tanager.evaluation.metrics import log_loss
 from tanager.evaluation.runner import complete_probabilities
 from tanager.network import Network, NetworkInformation
@@ -22,8 +22,8 @@ from tanager.report.model_page.rows import PageRows, n_groups, pool_neighbours
 
 Floats = NDArray[np.float64]
 
-MAX_LOSS_ROWS = 4_000  # rows on which each feature and each edge is left out in turn
-MAX_LOSSES = 100  # features and edges to leave out, the most informative
+MAX_LOSS_ROWS = 4_000  # rows on which each feature is left out in turn
+MAX_LOSSES = 100  # features to leave out, the most informative
 MAX_KNOWN_ROWS = 1_000  # rows per fold to predict with part of the features unknown
 KNOWN_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 _SEED = 0
@@ -33,16 +33,13 @@ LOGISTIC_SIZE = 30_000_000  # rows x features x classes: about six seconds per f
 
 
 class Measurement(NamedTuple):
-    """Predicted probabilities of rows, and the loss added by leaving out a feature or an edge."""
+    """Predicted probabilities of rows, and the loss added by leaving out a feature."""
 
     probabilities: Floats  # (n_rows, n_classes)
     own_rows: bool | None  # whether the model was fitted on these rows; None if unknown
     folds: int  # cross-validation folds; 0 if the model itself predicted the rows
-    # Increase in log-loss when a feature is unknown, and without an edge (parent, feature), in
-    # nats per row.
-    feature_losses: dict[str, float]
-    edge_losses: dict[tuple[str, str], float]
-    # Number of folds whose model has an edge too, in either direction.
+    feature_losses: dict[str, float]  # nats per row by which the loss rises if it's unknown
+    # Number of folds whose model has an edge (parent, feature) too, in either direction.
     edge_folds: dict[tuple[str, str], int]
     # Shares of features known, with the log-loss; empty if unknown ones can't be summed out
     # exactly.
@@ -81,23 +78,20 @@ def predict_held_out(model: Any, rows: PageRows, *, folds: int | None) -> Measur
         own,
         folds,
         losses.means("feature"),
-        losses.means("edge"),
         losses.edge_folds,
         list(losses.means("known").items()),
     )
 
 
 class _Losses:
-    """Collects over folds what the loss is without features and edges of the network."""
+    """Collects over folds what the loss is with features unknown, and which edges are found."""
 
     def __init__(self, network: Network) -> None:
         information = NetworkInformation(network)
-        carried, bits = information.of_edges(), information.of_features()
-        self.edges = sorted(carried, key=lambda edge: -carried[edge])[:MAX_LOSSES]
+        bits, names = information.of_features(), network.codebook.domain.names
         strongest = sorted(network.structure.selected, key=lambda feature: -bits[feature])
-        names = network.codebook.domain.names
         self.features = {names[feature] for feature in strongest[:MAX_LOSSES]}
-        self.edge_folds = dict.fromkeys(self.edges, 0)
+        self.edge_folds = dict.fromkeys(information.of_edges(), 0)
         # Sums of losses and of rows, by kind and key.
         self._sums: defaultdict[tuple[str, Hashable], Floats] = defaultdict(lambda: np.zeros(2))
 
@@ -106,30 +100,21 @@ class _Losses:
         sums = self._sums.items()
         return {key: float(total / n) for (of, key), (total, n) in sums if of == kind}
 
-    def _count(self, kind: str, key: Hashable, loss: float, n_rows: int) -> None:
-        self._sums[kind, key] += np.array([loss * n_rows, n_rows])
-
     def add(self, network: Network, codes: Any, labels: NDArray[Any], draws: Any) -> None:
         """Add the losses of a fold's model; `draws` are seeds for sets of known features."""
         for draw in draws:
             self._add_known(network, codes, labels, draw)
-        step = -(-labels.shape[0] // MAX_LOSS_ROWS)
+        here = {frozenset((p, f)) for f, ps in network.structure.parents.items() for p in ps}
+        for edge in self.edge_folds:
+            self.edge_folds[edge] += frozenset(edge) in here
+        step, names = -(-labels.shape[0] // MAX_LOSS_ROWS), network.codebook.domain.names
         codes, labels = np.ascontiguousarray(codes[:, ::step]), labels[::step]
-        n, names = labels.shape[0], network.codebook.domain.names
-        here = {(p, f) for f, ps in network.structure.parents.items() for p in ps}
-        asked = {edge: edge if edge in here else edge[::-1] for edge in self.edges}
         tried = [f for f in network.structure.selected if names[f] in self.features]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             rises = losses_without_features(network, codes, labels, tried)
-            present = [edge for edge in asked.values() if edge in here]
-            without = loss_without_edges(network, codes, labels, present)
         for feature in tried:
-            self._count("feature", names[feature], rises[feature], n)
-        for edge, as_found in asked.items():
-            self.edge_folds[edge] += as_found in here
-            if as_found in without:
-                self._count("edge", edge, without[as_found], n)
+            self._sums["feature", names[feature]] += rises[feature] * len(labels), len(labels)
 
     def _add_known(self, network: Network, codes: Any, labels: NDArray[Any], draw: int) -> None:
         """Add the loss with each share of the features known: random sets, each in the next."""
@@ -145,7 +130,7 @@ class _Losses:
             shown = np.repeat(unknown[:, None], len(some), axis=1)
             shown[known] = codes[known][:, some]
             loss = log_loss(posterior(network.log_joint_of_codes(shown)), labels[some])
-            self._count("known", share, loss, len(some))
+            self._sums["known", share] += loss * len(some), len(some)
 
 
 def _fit_and_predict(

@@ -125,17 +125,14 @@ function inspect(i) {
   panel.append(left, right);
   left.append(el("h3", {}, short(f.name, 160)), factsLine(f));
   const parents = DATA.edges.filter((edge) => edge.to === i);
-  const measured = parents.some((edge) => finite(edge.loss));
   if (parents.length) {
-    const head = ["parent", "bits", ...(measured ? ["loss increase"] : []), ...(DATA.folds ? ["in folds"] : [])];
+    const head = ["parent", "bits", ...(DATA.folds ? ["in folds"] : [])];
     const rows = parents.map((edge) => [
       link(edge.from), finite(edge.bits) ? fixed(edge.bits, 3) : "–",
-      ...(measured ? [finite(edge.loss) ? signed(edge.loss, 4) : "–"] : []),
       ...(DATA.folds ? [finite(edge.again) ? edge.again + " of " + DATA.folds : "–"] : []),
     ]);
     left.append(table(head, rows, { name: "Parents of " + f.name }));
     const notes = [`Bits: information about ${short(f.name)} given ${short(DATA.target)}.`];
-    if (measured) notes.push("Loss increase: how much the log-loss rises if the edge is removed.");
     if (DATA.folds) notes.push("In folds: number of cross-validation models with this edge.");
     left.append(el("p", { class: "quiet" }, notes.join(" ")));
   } else left.append(el("p", { class: "quiet" }, `Its only parent is ${short(DATA.target)}.`));
