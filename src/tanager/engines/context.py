@@ -71,13 +71,13 @@ class FitContext:
 
     def generator(self, *key: int) -> np.random.Generator:
         """Return the random stream of one independent unit, which depends only on the key."""
-        return np.random.Generator(np.random.PCG64(self._child(key)))
+        return np.random.Generator(np.random.PCG64(self._child(*key)))
 
     def row_seed(self, *key: int) -> int:
         """Return the 64-bit seed of one independent use of `tanager.codes.hashing`."""
-        return int(self._child(key).generate_state(1, np.uint64)[0])
+        return int(self._child(*key).generate_state(1, np.uint64)[0])
 
-    def _child(self, key: tuple[int, ...]) -> np.random.SeedSequence:
+    def _child(self, *key: int) -> np.random.SeedSequence:
         return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, *key))
 
     def record(self, stage: str) -> dict[str, Any]:

@@ -176,11 +176,10 @@ class DaskEngine:
         held = self._hold(pass_, stage, len(shares))
         sizes = {}
         for worker, share in shares:
-            data = [one.data for one in share]
+            data = [(one.data, len(one.futures)) for one in share]
             futures = [future for one in share for future in one.futures]
-            counts = [len(one.futures) for one in share]
             where = {} if worker is None else {"workers": [worker], "allow_other_workers": True}
-            task = self._submit(tasks.gather, [held, data, counts, *futures], stage, **where)
+            task = self._submit(tasks.gather, [held, data, *futures], stage, **where)
             sizes[task] = sum(one.n_rows for one in share)
         self._wait(sizes, stage, lambda future: progress.advance(sizes[future]))
         states = list(sizes)

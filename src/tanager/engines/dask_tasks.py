@@ -7,6 +7,7 @@ import pickle
 import sys
 import threading
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -57,8 +58,7 @@ class HeldPiece:
 
     def chunks(self) -> Iterator[Any]:
         """Fetch the rows, for learners that need all of them at once."""
-        kept = self.future.result(timeout=self._patience).content
-        return (chunk for one in kept for chunk in one.chunks())
+        return _LocalPiece(self.future.result(timeout=self._patience).content).chunks()
 
 
 class _LocalPiece(NamedTuple):
@@ -71,7 +71,7 @@ class _LocalPiece(NamedTuple):
         return sum(one.n_rows for one in self.kept)
 
     def chunks(self) -> Iterator[Any]:
-        return (chunk for one in self.kept for chunk in one.chunks())
+        return chain.from_iterable(one.chunks() for one in self.kept)
 
 
 def base_of(piece: Any) -> Any:
@@ -177,14 +177,13 @@ def measure(piece: Parcel) -> Parcel:
     return Parcel((sum(one.n_rows for one in chunks), sum(array.nbytes for array in arrays)))
 
 
-def gather(held: bytes, data: list[bytes], counts: list[int], *chunks: Parcel) -> Parcel:
-    """Return the state of some pieces; `counts` says how many of the chunks belong to each."""
-    pass_ = _load(held)
-    state, at = pass_.zero(), 0
-    for one, n in zip(data, counts, strict=True):
-        for chunk in _Reader(one, chunks[at : at + n]).load().chunks():
+def gather(held: bytes, data: list[tuple[bytes, int]], *chunks: Parcel) -> Parcel:
+    """Return the state of some pieces, each with the number of chunks that belong to it."""
+    pass_, left = _load(held), iter(chunks)
+    state = pass_.zero()
+    for one, n in data:
+        for chunk in _Reader(one, list(islice(left, n))).load().chunks():
             state = pass_.update(state, chunk)
-        at += n
     return Parcel(state)
 
 

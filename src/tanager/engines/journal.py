@@ -6,6 +6,7 @@ import hashlib
 import pickle
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,17 @@ class JournalEngine:
 
     def begin(self, stage: str) -> None:
         """Begin a stage: read its saved results."""
-        self._stage, self._number, self._new = stage, 0, {}
-        self._known = {}
+        self._stage, self._number, self._new, self._known = stage, 0, {}, {}
         self._written = time.monotonic()
         for path in self._files():
-            for name, array in _read(path).items():
+            try:
+                arrays = read_arrays(path)
+            except ValueError as error:
+                raise ModelFileError(
+                    f"{path} is not a readable part of a checkpoint ({error}). Delete the folder "
+                    "of the checkpoint to fit from the start."
+                ) from error
+            for name, array in sorted(arrays.items()):
                 self._known.setdefault(name.rpartition("|")[0], []).append(array)
 
     def end(self) -> None:
@@ -128,11 +135,7 @@ def _views(rows: Pieces[Any]) -> list[dict[str, Any]]:
 
 def _parts(state: Any) -> Iterator[Any]:
     """Iterate over the parts of a statistic; tuples may be nested."""
-    if isinstance(state, tuple):
-        for part in state:
-            yield from _parts(part)
-    else:
-        yield state
+    return chain(*map(_parts, state)) if isinstance(state, tuple) else iter([state])
 
 
 def _like(zero: Any, arrays: Iterator[np.ndarray[Any, Any]]) -> Any:
@@ -141,16 +144,6 @@ def _like(zero: Any, arrays: Iterator[np.ndarray[Any, Any]]) -> Any:
         return next(arrays)
     parts = [_like(part, arrays) for part in zero]
     return type(zero)(*parts) if hasattr(zero, "_fields") else tuple(parts)
-
-
-def _read(path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    try:
-        return dict(sorted(read_arrays(path).items()))
-    except ValueError as error:
-        raise ModelFileError(
-            f"{path} is not a readable part of a checkpoint ({error}). Delete the folder of the "
-            "checkpoint to fit from the start."
-        ) from error
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:

@@ -10,6 +10,7 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from numbers import Integral
 from pathlib import Path
@@ -59,12 +60,9 @@ def free_memory() -> int:
 
 
 def _machine_memory() -> int | None:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) << 10
-    except OSError:
-        pass
+    available = _kib("/proc/meminfo", "MemAvailable:")
+    if available is not None:
+        return available << 10
     try:
         return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):
@@ -81,28 +79,32 @@ def _container_memory() -> int | None:
     return None if allowed == "max" else max(0, int(allowed) - used)
 
 
+def _kib(path: str, name: str) -> int | None:
+    """Return a number that Linux reports in KiB."""
+    with suppress(OSError):
+        for line in Path(path).read_text().splitlines():
+            if line.startswith(name):
+                return int(line.split()[1])
+    return None
+
+
 def reset_peak_memory() -> None:
     """Reset the high-water mark of resident memory, where Linux allows it."""
-    try:
+    with suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
-    except OSError:
-        return
 
 
 def peak_memory_mb() -> float | None:
     """Return the process's high-water mark in MiB, on Linux since the reset; None if unknown."""
-    try:
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) / 1024
-    except OSError:
-        pass
+    peak = _kib("/proc/self/status", "VmHWM:")
+    if peak is not None:
+        return peak / 1024
     try:
         import resource
     except ImportError:  # not available on Windows
         return None
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return float(peak) / (2**20 if sys.platform == "darwin" else 2**10)
+    units = 2**20 if sys.platform == "darwin" else 2**10
+    return float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss) / units
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,14 +160,8 @@ class Store:
             self.memory_used += n_bytes if fits else 0
         if fits or not n_bytes:
             return KeptChunk(chunk, self)
-        try:
+        with _in_folder("The coded rows need", self.memory_limit):
             mapped = self._write(arrays)
-        except OSError as error:
-            raise MemoryBoundError(
-                f"The coded rows need more than the {self.memory_limit / 2**20:,.0f} MiB of memory "
-                f"they may take, and the temporary folder {tempfile.gettempdir()} cannot take the "
-                f"rest: {error}. Free some room there, or set TMPDIR to a folder with more."
-            ) from error
         fields, start = list[Any](), 0
         for field in chunk:
             if isinstance(field, np.ndarray):
@@ -206,21 +202,29 @@ def scratch_array(shape: tuple[int, ...], limit: int) -> np.ndarray[Any, np.dtyp
     n_bytes = 8 * int(np.prod(shape))
     if n_bytes <= limit:
         return np.zeros(shape)
+    with (
+        _in_folder(f"An array of {n_bytes / 2**20:,.0f} MiB is", limit),
+        tempfile.TemporaryFile(prefix="tanager-") as file,
+    ):
+        # A full disk is reported here: later it would be a signal that kills the process.
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
+        else:
+            for low in range(0, n_bytes, 1 << 20):
+                file.write(bytes(min(1 << 20, n_bytes - low)))
+        return np.memmap(file, np.float64, "r+", shape=shape)
+
+
+@contextmanager
+def _in_folder(what: str, limit: int) -> Iterator[None]:
+    """Explain errors of the temporary folder."""
     try:
-        with tempfile.TemporaryFile(prefix="tanager-") as file:
-            # A full disk is reported here: later it would be a signal that kills the process.
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, n_bytes)
-            else:
-                for low in range(0, n_bytes, 1 << 20):
-                    file.write(bytes(min(1 << 20, n_bytes - low)))
-            return np.memmap(file, np.float64, "r+", shape=shape)
+        yield
     except OSError as error:
         raise MemoryBoundError(
-            f"An array of {n_bytes / 2**20:,.0f} MiB is beyond the {limit / 2**20:,.0f} MiB that "
-            f"it may take, and the temporary folder {tempfile.gettempdir()} cannot take it: "
-            f"{error}. Free some room there, set TMPDIR to a folder with more, or raise "
-            "memory_limit."
+            f"{what} more than the {limit / 2**20:,.0f} MiB of memory allowed, and the temporary "
+            f"folder {tempfile.gettempdir()} cannot take it: {error}. Free some room there, set "
+            "TMPDIR to a folder with more, or raise memory_limit."
         ) from error
 
 

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from numbers import Integral
 from queue import SimpleQueue
 from typing import Any
@@ -56,10 +57,9 @@ class LocalEngine:
 
         states = self._share(gather, pieces, progress)
         # Nothing is repeated here, so no merge needs to start from a fresh state.
-        total = states.pop(0)
-        while states:
-            total = pass_.merge(total, states.pop(0))
-        result = pass_.finish(total)
+        while len(states) > 1:
+            states[0] = pass_.merge(states[0], states.pop(1))
+        result = pass_.finish(states.pop())
         progress.finish()
         return result
 
@@ -76,19 +76,18 @@ class LocalEngine:
         # One limit for everything kept at a time: codes, and rows packed for training.
         store = Store(max(0, memory_limit - sum(other.memory_used for other in self._stores)))
         self._stores.add(store)
-        kept: dict[int, list[Any]] = {}
+        kept: list[list[Any]] = [[] for _ in pieces]
         progress.start(stage, sum(piece.n_rows for piece in pieces))
 
         def gather(taken: Iterable[tuple[int, Any]], report: Report) -> None:
             for place, piece in taken:
-                kept[place] = []
                 for chunk in read(piece):
                     kept[place].append(store.keep(chunk))
                     report(chunk.n_rows)  # type: ignore[attr-defined]
 
         self._share(gather, list(enumerate(pieces)), progress)
         progress.finish()
-        return [chunk for place in range(len(pieces)) for chunk in kept[place]]
+        return list(chain(*kept))
 
     def _share(
         self,
@@ -144,17 +143,18 @@ class LocalEngine:
         stage: str,
     ) -> list[Result]:
         """Apply a function to independent items, on the threads."""
-        work = list(items)
+        work = list(enumerate(items))
         progress.start(stage, len(work), unit="features")
-        results: list[Result] = []
-        if self.n_jobs == 1 or len(work) <= 1:
-            for item in work:
-                results.append(function(item))
-                progress.advance(1)
-        else:
-            with ThreadPoolExecutor(self.n_jobs) as pool:
-                for result in pool.map(function, work):
-                    results.append(result)
-                    progress.advance(1)
+
+        def gather(taken: Iterable[tuple[int, Item]], report: Report) -> dict[int, Result]:
+            results = {}
+            for place, item in taken:
+                results[place] = function(item)
+                report(1)
+            return results
+
+        results = dict[int, Result]()
+        for found in self._share(gather, work, progress):
+            results |= found
         progress.finish()
-        return results
+        return [results[place] for place in range(len(work))]
