@@ -109,7 +109,7 @@ PUBLIC = {
 # What the names above return, or take from those who write learners and losses of their own.
 WITH_THEM = {
     "structure": "Constraints EdgeConfidence FitPlan",
-    "losses": "RankedProbability RowLoss",
+    "losses": "RowLoss",
 }
 
 

@@ -15,6 +15,7 @@ __all__ = [
     "MemoryBoundError",
     "ModelFileError",
     "TanagerError",
+    "invalid",
     "listed",
     "nearest",
 ]
@@ -80,6 +81,12 @@ def explaining(what: str, hint: str, *errors: type[Exception]) -> Iterator[None]
         raise
     except errors as error:
         raise DataError(f"{what}: {one_line(error)}. {hint}") from error
+
+
+def invalid(parameter: str, given: object, allowed: str) -> ConfigurationError:
+    """Return the error for a parameter's value."""
+    message = f"{parameter}={given!r} isn't valid. Allowed: {allowed}."
+    return ConfigurationError(message, parameter=parameter)
 
 
 def listed(names: Iterable[object], most: int = 20) -> str:

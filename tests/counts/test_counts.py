@@ -251,13 +251,18 @@ def test_cells_of_wide_pairs_add_up_as_a_dictionary_would(arity):
         for key, count in zip(keys, cells.counts, strict=True):
             sums[key] += count
         assert cells.margin(*columns).tolist() == [sums[key] for key in keys]
+    radix = runs.Radix((n_classes * n_folds, arity, arity), (0, 1))
+    by_label = np.argsort(radix.keys(np.array([label, left, right]))[0])
+    keys = radix.keys(np.array([label, left, right])[:, by_label])
+    family = families.FamilyCounts(radix.arities, None, radix, keys, cells.counts[by_label])
     for left_out in (None, 1):
         expected = {}
         for i, j, y, count in zip(left, right, label, cells.counts, strict=True):
             fold, y = divmod(int(y), n_classes)
             if fold != left_out:
-                expected[int(i), int(j), y] = expected.get((int(i), int(j), y), 0.0) + count
-        kept = cells.without_fold(n_classes, left_out)
-        codes = zip(kept.left.tolist(), kept.right.tolist(), kept.label.tolist(), strict=True)
-        assert list(zip(codes, kept.counts, strict=True)) == sorted(expected.items())
-        assert kept.shape == (arity, arity, n_classes)
+                expected[y, int(i), int(j)] = expected.get((y, int(i), int(j)), 0.0) + count
+        kept = family.merged(n_folds, left_out)
+        codes, counts = kept.seen()
+        codes = map(tuple, codes.T.tolist())
+        assert list(zip(codes, counts, strict=True)) == sorted(expected.items())
+        assert kept.arities == (n_classes, arity, arity)

@@ -25,7 +25,7 @@ from tanager.network import Explanation, Network, NetworkInformation, explain_ro
 from tanager.network.decisions import Decides
 from tanager.network.drift import Drift, measure_drift
 from tanager.network.explanation import explain_rows
-from tanager.network.html import estimator_html
+from tanager.network.graph import estimator_html
 from tanager.network.propagation import require_probabilities
 from tanager.network.uncertainty import (
     Calibration,

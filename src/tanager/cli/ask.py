@@ -26,7 +26,8 @@ from tanager.codes import Column, NumericColumn
 from tanager.errors import ConfigurationError, DataError, listed, nearest
 from tanager.network import Change, Interval, Network, OneOf
 from tanager.network.evidence import class_name
-from tanager.network.explanation import SPOKEN_FOR, Explanation, explain_row
+from tanager.network.explanation import Explanation, explain_row
+from tanager.network.information import SPOKEN_FOR
 from tanager.sources import Source
 
 Targets = Annotated[

@@ -14,7 +14,7 @@ from tanager.cli.options import Json, Model, Texts, given_flags
 from tanager.codes.reading import Reading
 from tanager.errors import ConfigurationError
 from tanager.network import Network, NetworkInformation
-from tanager.network.explanation import SPOKEN_FOR
+from tanager.network.information import SPOKEN_FOR
 from tanager.network.files import read_model
 from tanager.network.information import n_probabilities
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from tanager.codes.audit import sample_texts
 from tanager.codes.reading import DATE_STYLES, Reading, parse_texts
 from tanager.codes.values import FAMILY_TYPES, is_temporal, to_family
-from tanager.errors import ConfigurationError, DataError, listed
+from tanager.errors import ConfigurationError, DataError, invalid, listed
 from tanager.sources import Source
 from tanager.sources.gate import admit_column, is_text
 
@@ -41,10 +41,8 @@ def parse_orders(texts: Sequence[str]) -> dict[str, list[str]]:
     for text in texts:
         name, _, values = text.rpartition("=")
         if not name or "," not in values:
-            raise _refused(
-                f"ordered={text!r}. Allowed: a column, an equals sign and its values from the "
-                "first to the last with commas between them, such as size=S,M,L."
-            )
+            allowed = "a column, '=', and its values from first to last, such as size=S,M,L"
+            raise invalid("ordered", text, allowed)
         found[name] = [value.strip() for value in values.split(",")]
     return found
 
@@ -56,10 +54,9 @@ def _refused(message: str, option: str = "ordered") -> ConfigurationError:
 def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int, pa.Array]:
     """Return the values, from first to last, of each feature that the user gave an order for."""
     if asked is not None and not isinstance(asked, Mapping):
-        raise _refused(
-            f"ordered={asked!r}. Allowed: a mapping from a feature to its values from the first "
-            "to the last, such as {'size': ['S', 'M', 'L']}, or None."
-        )
+        example = "{'size': ['S', 'M', 'L']}"
+        allowed = f"a mapping of features to their values from first to last ({example}), or None"
+        raise invalid("ordered", asked, allowed)
     found = {}
     for key, values in (asked or {}).items():
         at = feature_index(features, key, "ordered")

@@ -7,7 +7,7 @@ occurred in the training rows. Code `arity` means unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from itertools import pairwise
@@ -344,58 +344,45 @@ def show_cuts(cuts: Floats | Sequence[float], temporal: str = "") -> list[str]:
     ['1 min 30 s', '1 h 30 min', '1 d 1 h']
     """
     numbers = [float(cut) for cut in cuts]
-    for show in _WAYS[temporal]:
-        texts = [show(number) for number in numbers]
+    for precision in _PRECISIONS[temporal]:
+        texts = [_show(number, temporal, precision) for number in numbers]
         if len(set(texts)) == len(texts):
             return texts
     return [repr(number) for number in numbers]
 
 
-def _digits(digits: int) -> Callable[[float], str]:
-    def show(number: float) -> str:
+# From coarse to fine: digits, units of time, or a number of units followed by digits of seconds.
+_PRECISIONS: dict[str, Sequence[Any]] = {
+    "": range(FEWEST_DIGITS, 18),
+    "date": ("D", "m", "s", "ms", "us"),
+    "time": ("s", "ms", "us"),
+    "duration": (2, 3, 4, *range(6, 18)),
+}
+
+
+def _show(number: float, temporal: str, precision: Any) -> str:
+    if temporal == "duration":
+        return _show_duration(number, precision)
+    if not temporal:
         # The whole part is written out up to a billion: 1234567, not 1.235e+06.
         whole = len(f"{abs(number):.0f}")
-        return f"{number:.{max(digits, whole) if 1 <= whole <= 9 else digits}g}"
-
-    return show
-
-
-def _date(unit: str) -> Callable[[float], str]:
-    def show(seconds: float) -> str:
-        if abs(seconds) < _MICROSECOND_YEARS:
-            return str(np.datetime64(round(seconds * 1e6), "us").astype(f"datetime64[{unit}]"))
-        if abs(seconds) < 2.0**62:
-            return str(np.datetime64(round(seconds), "s"))
-        return f"{seconds!r} s"
-
-    return show
+        return f"{number:.{max(precision, whole) if 1 <= whole <= 9 else precision}g}"
+    if abs(number) >= 2.0**62:
+        return f"{number!r} s"
+    instant = np.datetime64(round(number), "s")
+    if abs(number) < _MICROSECOND_YEARS:
+        instant = np.datetime64(round(number * 1e6), "us").astype(f"datetime64[{precision}]")
+    return str(instant).partition("T")[2] if temporal == "time" else str(instant)
 
 
-def _time(unit: str) -> Callable[[float], str]:
-    shown = _date(unit)
-    return lambda seconds: shown(seconds).partition("T")[2]
-
-
-def _duration(parts: int) -> Callable[[float], str]:
-    """Return a function that formats durations in that many units, rounding down the last."""
-
-    def show(seconds: float) -> str:
-        left = abs(seconds)
-        texts: list[str] = []
-        for size, name in UNITS:
-            number = int(left // size)
-            if number and len(texts) < parts:
-                texts.append(f"{number} {name}")
-                left -= number * size
-        return ("-" if seconds < 0 else "") + (" ".join(texts) or f"{abs(seconds):.3g} s")
-
-    return show
-
-
-_WAYS: dict[str, list[Callable[[float], str]]] = {
-    "": [_digits(digits) for digits in range(FEWEST_DIGITS, 18)],
-    "date": [_date(unit) for unit in ("D", "m", "s", "ms", "us")],
-    "time": [_time(unit) for unit in ("s", "ms", "us")],
-    "duration": [_duration(parts) for parts in (2, 3, 4)]
-    + [lambda s, digits=digits: f"{s:.{digits}g} s" for digits in range(6, 18)],  # type: ignore[misc]
-}
+def _show_duration(seconds: float, precision: int) -> str:
+    """Return a duration in up to four units, rounding down the last, or in seconds."""
+    if precision > len(UNITS):
+        return f"{seconds:.{precision}g} s"
+    left, texts = abs(seconds), list[str]()
+    for size, name in UNITS:
+        number = int(left // size)
+        if number and len(texts) < precision:
+            texts.append(f"{number} {name}")
+            left -= number * size
+    return ("-" if seconds < 0 else "") + (" ".join(texts) or f"{abs(seconds):.3g} s")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes.columns import SeenNumbers
-from tanager.errors import ConfigurationError
+from tanager.errors import invalid
 from tanager.numerics import Floats, Ints
 
 MAX_BINS = 1000
@@ -24,11 +24,8 @@ def check_bins(bins: str | int) -> None:
     """Raise a ConfigurationError for invalid `bins`."""
     number = isinstance(bins, int | np.integer) and not isinstance(bins, bool)
     if bins not in ("mdl", "fine") and not (number and 2 <= int(bins) <= MAX_BINS):
-        raise ConfigurationError(
-            f"bins={bins!r} isn't valid. Allowed: 'auto', 'mdl', 'fine', or a number of bins from "
-            f"2 to {MAX_BINS}.",
-            parameter="bins",
-        )
+        allowed = f"'auto', 'mdl', 'fine', or a number of bins from 2 to {MAX_BINS}"
+        raise invalid("bins", bins, allowed)
 
 
 def learn_cuts(

@@ -30,7 +30,7 @@ from tanager.codes.targets import (
     target_column,
 )
 from tanager.codes.values import family_of, has_order, temporal_kind
-from tanager.errors import ConfigurationError, DataError, listed, nearest
+from tanager.errors import DataError, invalid, listed, nearest
 from tanager.numerics import Ints
 from tanager.sources import Source, open_source
 from tanager.sources.gate import check_text, value_type
@@ -68,10 +68,7 @@ def learn_codebook(
         index has the smallest hash, so the sample depends neither on chunking nor on threads.
     """
     if missing not in ("value", "marginalize"):
-        raise ConfigurationError(
-            f"missing={missing!r} isn't valid. Allowed: 'value', 'marginalize'.",
-            parameter="missing",
-        )
+        raise invalid("missing", missing, "'value', 'marginalize'")
     check_bins(bins)
     table = open_source(source).hash_text()
     features = find_features(table, target, sample_weight)
@@ -216,23 +213,17 @@ def _asked_categories(features: list[str], asked: Any) -> list[str]:
     """Return the features that the user declared as categorical."""
     if asked is None or (isinstance(asked, str) and asked == "from_dtype"):
         return []
-    if isinstance(asked, str):
-        if asked == "all":
-            return features
-        raise ConfigurationError(
-            f"categorical_features={asked!r} isn't valid. Allowed: 'from_dtype', 'all', a boolean "
-            "mask, a list of column names or of indices.",
-            parameter="categorical_features",
+    if isinstance(asked, str) and asked == "all":
+        return features
+    where, given = "categorical_features", np.asarray(asked)
+    if isinstance(asked, str) or (given.dtype.kind == "b" and given.shape != (len(features),)):
+        allowed = (
+            f"'from_dtype', 'all', a mask of {len(features)} booleans, one per feature, a list of "
+            "column names or of indices"
         )
-    given = np.asarray(asked)
+        raise invalid(where, asked, allowed)
     if given.dtype.kind == "b":
-        if given.shape != (len(features),):
-            raise ConfigurationError(
-                f"categorical_features is a mask of shape {given.shape} for {len(features)} "
-                "features. Pass one boolean per feature."
-            )
         given = np.flatnonzero(given)
-    where = "categorical_features"
     return [features[feature_index(features, one, where)] for one in given.tolist()]
 
 

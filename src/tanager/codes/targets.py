@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tanager.codes.columns import CategoricalColumn
 from tanager.codes.rows import MAX_ARITY, code_dtype
 from tanager.codes.values import FAMILY_TYPES, distinct_values, family_of, sort_values, to_numbers
-from tanager.errors import ConfigurationError, DataError, listed
+from tanager.errors import ConfigurationError, DataError, invalid, listed
 from tanager.numerics import Floats
 from tanager.sources.gate import EXACT, admit_array, admit_column, numpy_dtype, value_type
 
@@ -38,13 +38,9 @@ def as_labels(
     own = getattr(y, "name", None)
     name = own if name is None and isinstance(own, str) else name
     arrow = isinstance(y, pa.Array | pa.ChunkedArray) or hasattr(y, "__arrow_c_stream__")
-    if arrow and len(getattr(y, "shape", (0,))) == 1 and not _is_complex(y):
-        labels = _admit(y, name)
-        if pa.types.is_nested(value_type(labels.type)):
-            raise _no_classes(type(next(iter(y))).__name__, name)
-        if pa.types.is_temporal(labels.type):
-            raise _no_classes(getattr(y, "dtype", labels.type), name)
-        return column_labels(labels, name, start)
+    is_complex = getattr(getattr(y, "dtype", None), "kind", "") == "c"
+    if arrow and len(getattr(y, "shape", (0,))) == 1 and not is_complex:
+        return column_labels(_admit(y, name), name, start)
     array = _as_array(y, warn, name)
     if array.dtype.kind not in "biufOUST":
         raise _no_classes(array.dtype, name)
@@ -55,10 +51,6 @@ def as_labels(
     if array.dtype.kind in kept and array.dtype.char != "g":  # g: extended floats
         return labels, array.dtype.newbyteorder("=")
     return labels, dtype
-
-
-def _is_complex(y: Any) -> bool:
-    return getattr(getattr(y, "dtype", None), "kind", "") == "c"
 
 
 def _as_array(y: Any, warn: bool, name: str | None) -> NDArray[Any]:
@@ -287,10 +279,8 @@ def class_factors(class_weight: Any, classes: NDArray[Any], sums: Floats) -> Flo
         filled = sums > 0
         return np.where(filled, sums.sum() / (filled.sum() * np.where(filled, sums, 1.0)), 1.0)
     if not isinstance(class_weight, Mapping):
-        raise ConfigurationError(
-            f"class_weight={class_weight!r} isn't valid. "
-            "Allowed: None, 'balanced', or a mapping from class to weight."
-        )
+        allowed = "None, 'balanced', or a mapping from class to weight"
+        raise invalid("class_weight", class_weight, allowed)
     known = classes.tolist()
     strange = [label for label in class_weight if label not in known]
     if strange:

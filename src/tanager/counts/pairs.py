@@ -60,19 +60,6 @@ class PairCells(NamedTuple):
         left, right, n_classes = self.shape
         return PairCells(self.right, self.left, self.label, self.counts, (right, left, n_classes))
 
-    def without_fold(self, n_classes: int, left_out: int | None) -> PairCells:
-        """Return the cells by class, from cells by (fold, class), perhaps leaving one fold out."""
-        fold, label = np.divmod(self.label, n_classes)
-        kept = np.ones(fold.shape[0], np.bool_) if left_out is None else fold != left_out
-        shape = (*self.shape[:2], n_classes)
-        keys, cell = np.unique(
-            np.ravel_multi_index((self.left[kept], self.right[kept], label[kept]), shape),
-            return_inverse=True,
-        )
-        counts = np.bincount(cell, self.counts[kept], len(keys)).astype(np.float64)
-        left, right, label = np.unravel_index(keys, shape)
-        return PairCells(left, right, label, counts, shape)
-
     def margin(self, *columns: Ints) -> Floats:
         """Return, for each cell, the total count of all cells that match it in some columns."""
         sizes = [int(column.max(initial=0)) + 1 for column in columns]

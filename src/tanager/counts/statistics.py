@@ -65,6 +65,7 @@ class Counts:
     def __init__(self, rows: Rows, context: FitContext, folds: FoldPlan | None = None) -> None:
         self.context = context
         self.folds = folds
+        self._n_folds = 1 if folds is None else folds.n_folds
         self._left_out: int | None = None
         self._gathered = _Gathered(rows, context, folds)
         self._trees: dict[Family, ContextTree] = {}  # small ones, see `Trees`
@@ -118,10 +119,9 @@ class Counts:
 
     def _select(self, counts: Floats) -> Floats:
         """Sum counts (..., label) over the folds included here, to (..., class)."""
-        n_folds = 1 if self.folds is None else self.folds.n_folds
-        if n_folds == 1:
+        if self._n_folds == 1:
             return counts
-        by_fold = counts.reshape(*counts.shape[:-1], n_folds, -1)
+        by_fold = counts.reshape(*counts.shape[:-1], self._n_folds, -1)
         total: Floats = by_fold.sum(axis=-2)
         return total if self._left_out is None else total - by_fold[..., self._left_out, :]
 
@@ -166,18 +166,14 @@ class Counts:
             flat = self._select(pairs.flat.reshape(-1, pairs.domain.n_classes)).ravel()
             start = pairs.start // (pairs.domain.n_classes // self.domain.n_classes)
             here = PairCounts(pairs.left, pairs.right, start, flat, self.domain)
-            found = score.joints(here)
-            found = found if decimals is None else found.round(decimals)
+            found = _rounded(score.joints(here), decimals)
             size, left, right = pairs.left.shape[0], place[pairs.left], place[pairs.right]
             matrix[left, right] = found[:size]
             matrix[right, left] = found[:size] if score.symmetric else found[size:]
             release(matrix)
-        for (i, j), cells in self._gathered.each_wide(among):
-            if self.folds is not None:
-                cells = cells.without_fold(self.domain.n_classes, self._left_out)
+        for (i, j), cells in self._gathered.each_wide(among, self._n_folds, self._left_out):
             both = [cells] if score.symmetric else [cells, cells.swapped()]
-            found = np.array([score.cells(one) for one in both])
-            found = found if decimals is None else found.round(decimals)
+            found = _rounded(np.array([score.cells(one) for one in both]), decimals)
             i, j = int(place[i]), int(place[j])
             matrix[i, j], matrix[j, i] = found[0], found[-1]
         return matrix
@@ -205,9 +201,8 @@ class Counts:
         available; the others are counted once, and their counts are kept.
         """
         families = list(zip(structure.selected, structure.parent_indices, strict=True))
-        n_folds = 1 if self.folds is None else self.folds.n_folds
         counts = self._gathered.families(families)
-        return Trees(counts, n_folds, self._left_out, self._trees, families)
+        return Trees(counts, self._n_folds, self._left_out, self._trees, families)
 
 
 class Families(Protocol):
@@ -271,18 +266,22 @@ class _Gathered:
                 self._pairs = pairs
             yield pairs
 
-    def each_wide(self, among: Ints | None = None) -> Iterator[tuple[tuple[int, int], PairCells]]:
-        """Iterate over the wide pairs and their cells, one pass per group."""
+    def each_wide(
+        self, among: Ints | None, n_folds: int, left_out: int | None
+    ) -> Iterator[tuple[tuple[int, int], PairCells]]:
+        """Iterate over the wide pairs and their cells by class, one pass per group."""
         limit, domain = self._context.work_limit, self._domain
         for group in wide_groups(self._pair_tiles(among)[1], self.rows.n_rows, limit):
-            shapes = [(*domain.arities[list(pair)].tolist(), domain.n_classes) for pair in group]
             radices = [
-                Radix((c, i, j), pair) for (i, j, c), pair in zip(shapes, group, strict=True)
+                Radix((domain.n_classes, *domain.arities[list(pair)].tolist()), pair)
+                for pair in group
             ]
             found = self._run(FamilyPass(radices, np.iinfo(np.int64).max), "pair counts")
-            for pair, shape, counts in zip(group, shapes, found, strict=True):
-                (label, left, right), cells = counts.seen()
-                yield pair, PairCells(left, right, label, cells, shape)
+            for pair, counts in zip(group, found, strict=True):
+                merged = counts.merged(n_folds, left_out)
+                (label, left, right), cells = merged.seen()
+                n_classes, *sizes = merged.arities
+                yield pair, PairCells(left, right, label, cells, (*sizes, n_classes))
 
     def kept_pair(self, i: int, j: int) -> Floats | None:
         """Return N(x_i, x_j, label) if all pairs are kept."""
@@ -335,6 +334,10 @@ class _SinglePass(Sums):
         classes, flat = state
         values = [flat[a:b].reshape(-1, self.domain.n_classes) for a, b in pairwise(self.start)]
         return classes, values
+
+
+def _rounded(scores: Floats, decimals: int | None) -> Floats:
+    return scores if decimals is None else scores.round(decimals)
 
 
 def _information(joint: Floats) -> float:

@@ -18,7 +18,7 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.errors import MemoryBoundError, invalid
 
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
@@ -46,11 +46,9 @@ def read_memory_limit(given: str | int | None) -> int:
         found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)\s*", given)
         if found and found[2].upper() in UNITS:
             return int(float(found[1]) * UNITS[found[2].upper()])
-    raise ConfigurationError(
-        f"memory_limit={given!r}. Allowed: a number of bytes, a text such as '4GB', '512MiB' or "
-        "'1.5TB', or None for half of the free memory.",
-        parameter="memory_limit",
-    )
+    texts = "a text such as '4GB', '512MiB' or '1.5TB'"
+    allowed = f"a number of bytes, {texts}, or None for half of the free memory"
+    raise invalid("memory_limit", given, allowed)
 
 
 def free_memory() -> int:

@@ -14,7 +14,7 @@ from weakref import WeakSet
 
 from tanager.engines.keeping import Store
 from tanager.engines.passes import Chunk, Item, Pass, Piece, Pieces, Result, State
-from tanager.errors import ConfigurationError
+from tanager.errors import invalid
 from tanager.progress import Progress
 
 Report = Callable[[int], None]
@@ -28,11 +28,8 @@ class LocalEngine:
 
     def __init__(self, n_jobs: int | None = None) -> None:
         if n_jobs == 0 or not isinstance(n_jobs, Integral | None):
-            raise ConfigurationError(
-                f"n_jobs={n_jobs!r} isn't valid: give a whole number of threads, None for one, "
-                "-1 for one per core.",
-                parameter="n_jobs",
-            )
+            allowed = "a whole number of threads, None for one, -1 for one per core"
+            raise invalid("n_jobs", n_jobs, allowed)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         jobs = 1 if n_jobs is None else n_jobs
         self.n_jobs = jobs if jobs > 0 else max(1, (cores or 1) + 1 + jobs)

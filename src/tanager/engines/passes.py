@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Protocol, TypeVar
 
-from tanager.errors import ConfigurationError
+from tanager.errors import invalid
 from tanager.progress import Progress
 
 Chunk = TypeVar("Chunk")
@@ -146,9 +146,7 @@ def resolve_engine(engine: Any, n_jobs: int | None) -> Engine:
 
         return DaskEngine(None if engine == "dask" else engine)
     if not all(hasattr(engine, name) for name in ("run", "map", "keep")):
-        raise ConfigurationError(
-            f"engine={engine!r} isn't valid. Allowed: 'local', 'dask', a distributed.Client, or "
-            "an object with the methods `run`, `map` and `keep` of tanager.engines.Engine.",
-            parameter="engine",
-        )
+        methods = "the methods `run`, `map` and `keep` of tanager.engines.Engine"
+        allowed = f"'local', 'dask', a distributed.Client, or an object with {methods}"
+        raise invalid("engine", engine, allowed)
     return engine

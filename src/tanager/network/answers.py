@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tanager.codes import Column, Groups, NumericColumn
 from tanager.codes.groups import join_values
 from tanager.codes.rows import EqualByArrays
+from tanager.drawing.svg import card
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.parameters import DenseTable, GroupedTable, TreeTable
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 ORDERS = ("context", "parents", "center")
 
 WIDE, JOINED = 12, 8  # most columns printed as they are; number of columns after merging
+MAX_ROWS, MAX_COLUMNS = 40, 30  # of a table in a notebook
 MAX_CELLS = 1 << 24  # of one expanded table: 128 MiB per class
 
 
@@ -145,9 +147,9 @@ class LabelledTable(EqualByArrays):
         return [int(at) for at in np.argsort(center, kind="stable")]
 
     def _repr_html_(self) -> str:
-        from tanager.network.html import table_html
-
-        return table_html(self if len(self.values) <= WIDE else self.joined())
+        table = self if len(self.values) <= WIDE else self.joined()
+        shares = table.probabilities[:MAX_ROWS, :MAX_COLUMNS]
+        return card("table.html.j2", table=table, shares=shares)
 
     def to_pandas(self):  # type: ignore[no-untyped-def]
         """Return a DataFrame with the contexts as its index; needs pandas."""
@@ -290,9 +292,9 @@ class Answer(EqualByArrays):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from tanager.network.html import answer_html
-
-        return answer_html(self)
+        many = self.n_rows is not None
+        pairs = [] if many else list(zip(product(*self.values), self.probabilities.ravel().tolist()))
+        return card("answer.html.j2", answer=self, pairs=pairs)
 
 
 @dataclass(frozen=True)

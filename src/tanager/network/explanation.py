@@ -12,17 +12,13 @@ from numpy.typing import NDArray
 
 from tanager.codes import MatchedTable
 from tanager.codes.rows import EqualByArrays
+from tanager.drawing.svg import card
 from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import abridged, visible
 from tanager.network.answers import align_columns
 from tanager.network.evidence import find_class
 from tanager.network.network import Network, network_of
 
-# Shown wherever features are ranked by their individual information.
-SPOKEN_FOR = (
-    "A feature that is informative on its own may add nothing to an explanation: the information "
-    "it shares with its parents counts only for them."
-)
 BAR = 12  # characters of the longest bar
 MUCH, LITTLE = 0.5, 0.2  # log-odds alone, and the share of them that remains given the parents
 
@@ -184,9 +180,8 @@ class Explanation(EqualByArrays):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from tanager.network.html import explanation_html
-
-        return explanation_html(self)
+        order = np.argsort(-self.probabilities, kind="stable").tolist()
+        return card("explanation.html.j2", why=self, steps=self.steps(), order=order)
 
 
 def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None) -> Explanation:

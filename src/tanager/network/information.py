@@ -24,6 +24,11 @@ from tanager.parameters.tables import FamilyTable, GroupedTable, Tables
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
+# Shown wherever features are ranked by their individual information.
+SPOKEN_FOR = (
+    "A feature that is informative on its own may add nothing to an explanation: the information "
+    "it shares with its parents counts only for them."
+)
 TINY = np.finfo(np.float64).tiny
 MAX_CELLS = 1 << 23  # of one expanded family, by views: 64 MiB
 MAX_WORK = 1 << 22  # cells that may be summed to get the joint probability of one family's parents

@@ -112,6 +112,7 @@ class Network(Decides):
     to_javascript = javascript.to_javascript
     to_dot = graph.to_dot
     to_networkx = graph.to_networkx
+    _repr_html_ = graph.network_html
 
     def __post_init__(self) -> None:
         check_probabilities(self.tables, self.structure, self.codebook.domain)
@@ -237,10 +238,6 @@ class Network(Decides):
     def __repr__(self) -> str:
         return f"Network({self.summary()})"
 
-    def _repr_html_(self) -> str:
-        from tanager.network.html import network_html
-
-        return network_html(self)
 
 
 def network_of(model: Any) -> Network:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import ConfigurationError, DataError, listed
+from tanager.errors import ConfigurationError, DataError, invalid, listed
 from tanager.registry import load_plugin
 from tanager.sources.datasets import is_dask_frame, open_dask
 from tanager.sources.gate import EXACT, admit_column, check_columns, complex_error, pandas_to_arrow
@@ -132,7 +132,7 @@ def _listed(given: Any, name: str) -> tuple[str, ...]:
     if isinstance(given, str):
         return (given,)
     if not isinstance(given, Iterable):
-        raise ConfigurationError(f"{name}={given!r}. Allowed: a text, or a list of texts.")
+        raise invalid(name, given, "a text, or a list of texts")
     return tuple(given)
 
 

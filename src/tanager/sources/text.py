@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tanager.errors import ColumnWarning, ConfigurationError, DataError, one_line
+from tanager.errors import ColumnWarning, ConfigurationError, DataError, invalid, one_line
 from tanager.sources.formats import TableFile, open_unpacked
 from tanager.sources.gate import plain_array
 from tanager.sources.remote import RemoteFile
@@ -51,22 +51,14 @@ class TextStyle:
 
     def __post_init__(self) -> None:
         if self.decimal not in (".", ","):
-            raise ConfigurationError(
-                f"decimal={self.decimal!r} isn't valid. Allowed: '.' and ','.",
-                parameter="decimal",
-            )
+            raise invalid("decimal", self.decimal, "'.' and ','")
         try:
             io.TextIOWrapper(io.BytesIO(), encoding=codecs.lookup(self.encoding).name)
         except (LookupError, ValueError, TypeError) as error:  # or the codec isn't one for text
-            raise ConfigurationError(
-                f"encoding={self.encoding!r} isn't valid. Try 'utf-8', 'latin-1' or 'cp1252'.",
-                parameter="encoding",
-            ) from error
-        strange = [text for text in self.na_values if not _is_text(text)]
-        if strange:
-            raise ConfigurationError(
-                f"na_values has {strange[0]!r}. Allowed: texts.", parameter="na_values"
-            )
+            allowed = "a codec for text, such as 'utf-8', 'latin-1' or 'cp1252'"
+            raise invalid("encoding", self.encoding, allowed) from error
+        if not all(map(_is_text, self.na_values)):
+            raise invalid("na_values", self.na_values, "texts")
 
 
 def apply_style(source: Source, style: TextStyle | None) -> Source:
