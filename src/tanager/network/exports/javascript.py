@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Iterable
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tanager.errors import ConfigurationError
-from tanager.network.decisions import Costs, read_costs
-from tanager.network.exports.recipe import SAFE_INTEGER, Input, Recipe, make_recipe
+from tanager.network.decisions import read_costs
+from tanager.network.exports.recipe import SAFE_INTEGER, Family, Input, Recipe, make_recipe
 from tanager.network.reference import LEVELS, Reference
 
 if TYPE_CHECKING:
@@ -46,7 +46,9 @@ def to_json(network: Network, *, unknowns: bool = True, costs: Any = None) -> st
     if network.reference is not None:
         _describe_reference(network, network.reference, facts)
     if costs is not None:
-        facts["costs"] = describe_costs(read_costs(network, costs))
+        table = read_costs(network, costs)
+        plain = [a if isinstance(a, str | int | float) else str(a) for a in table.actions]
+        facts["costs"] = {"actions": _exact(plain), "matrix": table.matrix.tolist()}
     text = json.dumps(facts, separators=(",", ":"), allow_nan=False)
     return text.replace("<", "\\u003c")
 
@@ -60,7 +62,7 @@ def describe(recipe: Recipe) -> dict[str, Any]:
         "classes": _exact(recipe.classes),
         "log_prior": recipe.log_prior.tolist(),
         "normalized": recipe.normalized,
-        "features": [_feature(recipe, at) for at in range(len(recipe.inputs))],
+        "features": list(map(_feature, recipe.inputs, recipe.families)),
         "order": list(recipe.order),
         "elimination": [step.input for step in recipe.steps],
         "ignored": list(recipe.ignored),
@@ -80,33 +82,25 @@ def _describe_reference(network: Network, reference: Reference, facts: dict[str,
             feature["range"] = reference.ends[at][[0, -1]].tolist()
 
 
-def describe_costs(costs: Costs) -> dict[str, Any]:
-    """Return costs in the form that the scorer reads."""
-    plain = [a if isinstance(a, str | int | float) else str(a) for a in costs.actions]
-    return {"actions": _exact(plain), "matrix": costs.matrix.tolist()}
-
-
-def _feature(recipe: Recipe, at: int) -> dict[str, Any]:
-    given, family = recipe.inputs[at], recipe.families[at]
-    facts: dict[str, Any] = {"name": given.name, "kind": given.kind}
-    facts.update(_coding(given))
-    facts["labels"] = list(given.labels)
-    facts["parents"] = list(family.parents)
-    facts["log_prob"] = _shorten(family.log_prob)
-    if given.groups is not None and family.log_within is not None:
-        facts["groups"] = list(given.groups)
-        facts["log_within"] = _shorten(family.log_within)
-    return facts
-
-
-def _coding(given: Input) -> dict[str, Any]:
-    facts: dict[str, Any] = {"arity": given.arity, "missing": given.missing}
+def _feature(given: Input, family: Family) -> dict[str, Any]:
+    facts: dict[str, Any] = {
+        "name": given.name,
+        "kind": given.kind,
+        "arity": given.arity,
+        "missing": given.missing,
+    }
     if given.kind == "number":
-        facts["cuts"] = list(given.cuts)
-        facts["temporal"] = bool(given.temporal)
+        facts |= {"cuts": list(given.cuts), "temporal": bool(given.temporal)}
     else:
         facts["values"] = _exact(given.values)
         facts |= {} if given.unlisted == given.arity else {"other": given.unlisted}
+    facts |= {
+        "labels": list(given.labels),
+        "parents": list(family.parents),
+        "log_prob": _shorten(family.log_prob),
+    }
+    if given.groups is not None and family.log_within is not None:
+        facts |= {"groups": list(given.groups), "log_within": _shorten(family.log_within)}
     return facts
 
 
@@ -132,7 +126,7 @@ _ENDS = {
 @cache
 def scorer_source() -> str:
     """Return the scorer: a plain script that defines ``tanager``, with ``tanager.load(json)``."""
-    return files("tanager.network.exports").joinpath("scorer.js").read_text(encoding="utf-8")
+    return Path(__file__).with_name("scorer.js").read_text(encoding="utf-8")
 
 
 def to_javascript(

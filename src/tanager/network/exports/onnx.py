@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 from string import ascii_letters
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -42,16 +42,6 @@ _LETTERS = [a for a in ascii_letters if a not in "cr"]  # for axes other than cl
 _SMALLEST = {np.float64: 1e-190, np.float32: 1e-30}
 
 
-class Node(NamedTuple):
-    """One operation."""
-
-    kind: str
-    inputs: list[str]
-    outputs: list[str]
-    domain: str
-    attributes: dict[str, Any]
-
-
 class Graph:
     """Collects operations; every method that adds one returns the name of its result.
 
@@ -60,21 +50,18 @@ class Graph:
     """
 
     def __init__(self, prefix: str, real: type[np.floating[Any]] = np.float64) -> None:
-        self.prefix = prefix
-        self.real = real
-        self.nodes: list[Node] = []
+        self.prefix, self.real = prefix, real
+        self.nodes: list[Any] = []  # `onnx.NodeProto`
         self.constants: dict[str, NDArray[Any]] = {}
         self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}  # constants by content
 
-    def add(self, kind: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+    def add(self, kind: str, *inputs: str, output: str = "", **attributes: Any) -> str:
         """Add an operation with one result."""
-        output = f"{self.prefix}{len(self.nodes)}"
-        self.nodes.append(Node(kind, list(inputs), [output], domain, attributes))
-        return output
+        from onnx import helper
 
-    def give(self, what: str, output: str) -> None:
-        """Name a result as an output."""
-        self.nodes.append(Node("Identity", [what], [output], "", {}))
+        output = output or f"{self.prefix}{len(self.nodes)}"
+        self.nodes.append(helper.make_node(kind, inputs, [output], **attributes))
+        return output
 
     def constant(self, values: ArrayLike, dtype: Any = np.float64) -> str:
         """Add an array, unless it was added before."""
@@ -177,45 +164,46 @@ def to_onnx(
     if log_probability:
         require_probabilities(network)
     recipe = make_recipe(network)
-    check_sums(recipe, unknowns)
+    _check(recipe, unknowns)
     graph = Graph(_prefix(recipe), np.float32 if float32 else np.float64)
-    columns = [given.name for given in recipe.inputs]
-    scores = add_scores(graph, recipe, columns, missing_text, contributions, unknowns)
-    n, n_classes, labels = len(recipe.inputs), recipe.n_classes, class_array(recipe).dtype
+    codes = _add_codes(graph, recipe, missing_text)
+    terms, joint = _add_look_ups(graph, recipe, codes)
+    if unknowns and recipe.sums:
+        terms, joint = _add_sums(graph, recipe, codes, terms, joint, contributions)
+    chances = graph.add("Softmax", joint, axis=1)
+    labels = np.array(recipe.classes)
+    labels = labels.astype(object) if labels.dtype.kind == "U" else labels
+    best = graph.add("ArgMax", joint, axis=1, keepdims=0)
+    label = graph.add("Gather", graph.constant(labels, labels.dtype), best)
     found: list[tuple[str, str, Any, list[int | None]]] = [
-        ("label", scores.label, labels, [None]),
-        ("probabilities", scores.probabilities, graph.real, [None, n_classes]),
+        ("label", label, labels.dtype, [None]),
+        ("probabilities", chances, graph.real, [None, recipe.n_classes]),
     ]
     if contributions:
-        found.append(("terms", scores.terms, graph.real, [None, n, n_classes]))
+        found.append(("terms", terms, graph.real, [None, len(recipe.inputs), recipe.n_classes]))
     if costs is not None:
         prices = read_costs(network, costs)
-        decision, expected = _add_decision(graph, prices, scores.probabilities)
+        decision, expected = _add_decision(graph, prices, chances)
         found.append(("decision", decision, object, [None]))
         found.append(("expected_costs", expected, graph.real, [None, len(prices.names)]))
     if log_probability:
-        total = graph.reduce("ReduceLogSumExp", scores.log_joint, 1)
+        total = graph.reduce("ReduceLogSumExp", joint, 1)
         found.append(("log_probability", total, graph.real, [None]))
-    outputs = []
+    columns, outputs = [given.name for given in recipe.inputs], []
     for name, what, dtype, shape in found:
         while name in columns:
             name += "_"
-        graph.give(what, name)
-        outputs.append(describe(name, dtype, shape))
-    nodes = [
-        helper.make_node(n.kind, n.inputs, n.outputs, domain=n.domain, **n.attributes)
-        for n in graph.nodes
-    ]
+        outputs.append(describe(graph.add("Identity", what, output=name), dtype, shape))
     inputs = [describe(given.name, _input_type(given, graph), [None, 1]) for given in recipe.inputs]
     constants = [numpy_helper.from_array(a, name) for name, a in graph.constants.items()]
-    body = helper.make_graph(nodes, "tanager", inputs, outputs, constants)
+    body = helper.make_graph(graph.nodes, "tanager", inputs, outputs, constants)
     imports = [helper.make_opsetid("", opset), helper.make_opsetid(ML, ML_OPSET)]
     model = helper.make_model(body, producer_name="tanager", opset_imports=imports)
     model.ir_version = helper.find_min_ir_version_for(imports)
     return model
 
 
-def check_sums(recipe: Recipe, unknowns: bool) -> None:
+def _check(recipe: Recipe, unknowns: bool) -> None:
     """Raise if a graph has no inputs, or can't sum out the unknowns."""
     if not recipe.inputs:
         raise ConfigurationError(
@@ -234,38 +222,6 @@ def check_sums(recipe: Recipe, unknowns: bool) -> None:
             )
 
 
-class ResultNames(NamedTuple):
-    """Names of the results of a graph."""
-
-    label: str
-    probabilities: str
-    log_joint: str
-    terms: str
-
-
-def add_scores(
-    graph: Graph,
-    recipe: Recipe,
-    columns: list[str],
-    missing_text: str | None = None,
-    contributions: bool = False,
-    unknowns: bool = True,
-) -> ResultNames:
-    """Add all operations from columns (rows, 1) to probabilities and labels.
-
-    Without `contributions`, the terms of rows with unknown values may be NaN.
-    """
-    codes = _add_codes(graph, recipe, columns, missing_text)
-    terms, joint = _add_look_ups(graph, recipe, codes)
-    if unknowns and recipe.sums:
-        terms, joint = _add_sums(graph, recipe, codes, terms, joint, contributions)
-    probabilities = graph.add("Softmax", joint, axis=1)
-    best = graph.add("ArgMax", joint, axis=1, keepdims=0)
-    labels = class_array(recipe)
-    label = graph.add("Gather", graph.constant(labels, labels.dtype), best)
-    return ResultNames(label, probabilities, joint, terms)
-
-
 def _add_decision(graph: Graph, costs: Costs, probabilities: str) -> tuple[str, str]:
     """Return the action of least expected cost, the first in case of ties, and all costs."""
     expected = graph.add("MatMul", probabilities, graph.reals(costs.matrix.T))
@@ -274,12 +230,6 @@ def _add_decision(graph: Graph, costs: Costs, probabilities: str) -> tuple[str, 
     cheap = graph.cast(graph.add("LessOrEqual", expected, bound), np.int64)
     best = graph.add("ArgMax", cheap, axis=1, keepdims=0)
     return graph.add("Gather", graph.constant(costs.names, object), best), expected
-
-
-def class_array(recipe: Recipe) -> NDArray[Any]:
-    """Return the labels as ONNX represents them: texts, int64, doubles or booleans."""
-    labels = np.array(recipe.classes)
-    return labels.astype(object) if labels.dtype.kind == "U" else labels
 
 
 def _prefix(recipe: Recipe) -> str:
@@ -300,28 +250,27 @@ def _input_type(given: Input, graph: Graph) -> Any:
     return np.int64 if given.past_doubles else graph.real
 
 
-def _add_codes(graph: Graph, recipe: Recipe, columns: list[str], missing_text: str | None) -> str:
+def _add_codes(graph: Graph, recipe: Recipe, missing_text: str | None) -> str:
     """Return the codes as doubles, (rows, inputs)."""
     numbers = [at for at, given in enumerate(recipe.inputs) if given.kind == "number"]
     others = [at for at, given in enumerate(recipe.inputs) if given.kind != "number"]
     parts = []
     if numbers:
-        parts.append(_add_intervals(graph, recipe, columns, numbers))
+        parts.append(_add_intervals(graph, [recipe.inputs[at] for at in numbers]))
     for at in others:
         given = recipe.inputs[at]
         if given.kind == "text" or given.past_doubles:
-            parts.append(_add_labels(graph, given, columns[at], missing_text))
+            parts.append(_add_labels(graph, given, missing_text))
         else:
-            parts.append(_add_values(graph, given, columns[at]))
+            parts.append(_add_values(graph, given))
     codes = graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
     order = [*numbers, *others]
     return codes if order == sorted(order) else graph.columns(codes, *np.argsort(order).tolist())
 
 
-def _add_intervals(graph: Graph, recipe: Recipe, columns: list[str], numbers: list[int]) -> str:
+def _add_intervals(graph: Graph, inputs: Sequence[Input]) -> str:
     """Return the codes of numbers: the number of cuts less than each."""
-    inputs = [recipe.inputs[at] for at in numbers]
-    values = [columns[at] for at in numbers]
+    values = [given.name for given in inputs]
     matrix = graph.add("Concat", *values, axis=1) if len(values) > 1 else values[0]
     width = max(1, *(len(given.cuts) for given in inputs))
     cuts = np.full((len(inputs), width), np.inf)
@@ -339,21 +288,23 @@ def _add_intervals(graph: Graph, recipe: Recipe, columns: list[str], numbers: li
     return graph.add("Where", graph.add("IsNaN", matrix), missing, codes)
 
 
-def _add_values(graph: Graph, given: Input, column: str) -> str:
+def _add_values(graph: Graph, given: Input) -> str:
     """Return the codes of numeric categories."""
     values = np.array([float(v) for v in given.values])
     order = np.argsort(values)
     values = values[order]
     known = graph.reals(np.append(values, np.nan))  # there's no match past the last
-    less = graph.cast(graph.add("Greater", column, graph.reals(values)), np.int64)
+    less = graph.cast(graph.add("Greater", given.name, graph.reals(values)), np.int64)
     place = graph.reduce("ReduceSum", less, 1, keep=True)
-    same = graph.add("Equal", graph.add("Gather", known, place), column)
+    same = graph.add("Equal", graph.add("Gather", known, place), given.name)
     code = graph.add("Gather", graph.constant(np.append(order, 0)), place)
     codes = graph.add("Where", same, code, graph.constant([given.unlisted]))
-    return graph.add("Where", graph.add("IsNaN", column), graph.constant([given.missing]), codes)
+    return graph.add(
+        "Where", graph.add("IsNaN", given.name), graph.constant([given.missing]), codes
+    )
 
 
-def _add_labels(graph: Graph, given: Input, column: str, missing_text: str | None) -> str:
+def _add_labels(graph: Graph, given: Input, missing_text: str | None) -> str:
     """Return the codes of texts, and of integers too large for a double."""
     keys: dict[str, Any] = {"keys_int64s": list(given.values)}
     codes = list(range(len(given.values)))
@@ -366,9 +317,8 @@ def _add_labels(graph: Graph, given: Input, column: str, missing_text: str | Non
             )
         keys = {"keys_strings": [*given.values, mark]}
         codes.append(given.missing)
-    found = graph.add(
-        "LabelEncoder", column, domain=ML, values_int64s=codes, default_int64=given.unlisted, **keys
-    )
+    keys |= {"values_int64s": codes, "default_int64": given.unlisted}
+    found = graph.add("LabelEncoder", given.name, domain=ML, **keys)
     return graph.cast(found, np.float64)
 
 

@@ -20,6 +20,7 @@ The last SELECT divides the weights by their sum.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,8 +30,7 @@ from tanager.network.decisions import Costs, read_costs
 from tanager.network.exports.bif import distinct
 from tanager.network.exports.dialects import DIALECTS, Dialect, balanced_sum, name_quoted
 from tanager.network.exports.recipe import Input, Recipe, make_recipe
-from tanager.network.exports.sql_stages import Stages
-from tanager.network.exports.sql_sums import add_sums, group_column
+from tanager.network.exports.sql_stages import Stages, add_sums, group_column
 from tanager.network.propagation import require_probabilities
 
 if TYPE_CHECKING:
@@ -95,15 +95,8 @@ def to_sql(
     if engine.folds_names:
         _check_case(dialect, {*read, *kept}, network.codebook.domain.names)
     prices = None if costs is None else read_costs(network, costs)
-    writer = _QueryWriter(
-        recipe,
-        engine,
-        kept,
-        prices,
-        log_probability=log_probability,
-        contributions=contributions,
-        unknowns=unknowns,
-    )
+    options = log_probability, contributions, unknowns
+    writer = _QueryWriter(recipe, engine, kept, prices, *options)
     statement = writer.write(".".join(map(name_quoted, names)))
     own = names[0].lower() if engine.folds_names else names[0]
     if len(names) == 1 and own in writer.stages.names:
@@ -159,33 +152,25 @@ def _column(name: str) -> str:
     return f"{_ROW}.{name_quoted(name)}"
 
 
+@dataclass
 class _QueryWriter:
     """Writes the statement, stage by stage."""
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        dialect: Dialect,
-        kept: Sequence[str],
-        costs: Costs | None,
-        *,
-        log_probability: bool,
-        contributions: bool,
-        unknowns: bool,
-    ) -> None:
-        self.recipe = recipe
-        self.dialect = dialect
-        self.kept = kept
-        self.costs = costs
-        self.log_probability = log_probability
-        self.contributions = contributions
-        self.sums_out = unknowns and recipe.sums and recipe.n_classes > 1
-        self.stages = Stages(dialect)
-        self.inputs = range(len(recipe.inputs))
-        self.classes = range(1, recipe.n_classes)
-        self.grouped = {
-            at: given.groups for at, given in enumerate(recipe.inputs) if given.groups is not None
-        }
+    recipe: Recipe
+    dialect: Dialect
+    kept: Sequence[str]
+    costs: Costs | None
+    log_probability: bool
+    contributions: bool
+    unknowns: bool
+
+    def __post_init__(self) -> None:
+        self.sums_out = self.unknowns and self.recipe.sums and self.recipe.n_classes > 1
+        self.stages = Stages(self.dialect)
+        self.inputs = range(len(self.recipe.inputs))
+        self.classes = range(1, self.recipe.n_classes)
+        groups = {at: given.groups for at, given in enumerate(self.recipe.inputs)}
+        self.grouped = {at: some for at, some in groups.items() if some is not None}
 
     def write(self, table: str) -> str:
         """Return the statement."""
@@ -216,11 +201,8 @@ class _QueryWriter:
 
     def _finish(self) -> str:
         """Write the stages from the log-odds on."""
-        dialect, stages, carried = (
-            self.dialect,
-            self.stages,
-            "klbf" if self.contributions else "klb",
-        )
+        dialect, stages = self.dialect, self.stages
+        carried = "klbf" if self.contributions else "klb"
         top = dialect.top(["0.0", *(f"l{c}" for c in self.classes)])
         stages.add("topped", {"top": top}, carried)
         weights = {}
