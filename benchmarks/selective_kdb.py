@@ -21,7 +21,7 @@ from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.structure import Structure
-from tanager.structure.kdb import dependence_parents, information_order
+from tanager.structure.kdb import choose_parents, information_order
 from tanager.structure.leave_one_out import LeaveOneOut, LeaveOneOutTask, Tries, mean_losses
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "measurements" / "selective_kdb.md"
@@ -50,7 +50,7 @@ def measure(n_rows: int, n_classes: int) -> tuple[str, ...]:
     counts = Counts(rows, context)
     times = [time.process_time()]
     order = information_order(counts.mi())
-    parents = dependence_parents(order, counts.cmi(), MAX_K)
+    parents = choose_parents(order, counts.cmi(), MAX_K)
     times.append(time.process_time())
     full = Structure.from_parents(rows.domain.names, parents)
     trees = counts.trees(full)

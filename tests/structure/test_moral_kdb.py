@@ -9,7 +9,7 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.structure import KDB, Structure
-from tanager.structure.kdb import clique_parents, dependence_parents
+from tanager.structure.kdb import choose_parents
 
 
 def random_information(seed, n):
@@ -35,7 +35,7 @@ def best_sum(feature, earlier, parents, information, k):
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_parents_are_the_best_set_of_joined_features(seed, k):
     information, order = random_information(seed, 8)
-    parents = clique_parents(order, information, k)
+    parents = choose_parents(order, information, k, moral=True)
     for place, feature in enumerate(order.tolist()):
         found = information[feature, list(parents[feature])]
         expected = best_sum(feature, order[:place].tolist(), parents, information, k)
@@ -47,7 +47,8 @@ def test_parents_are_the_best_set_of_joined_features(seed, k):
 
 def test_one_parent_is_plain_kdb():
     information, order = random_information(3, 9)
-    assert clique_parents(order, information, 1) == dependence_parents(order, information, 1)
+    plain = choose_parents(order, information, 1)
+    assert choose_parents(order, information, 1, moral=True) == plain
 
 
 def test_discriminative_tables_on_it_are_a_network():
@@ -69,7 +70,8 @@ def test_parents_stay_joined_where_chance_edges_are_dropped(adjusted):
     order = rng.permutation(n_features)
     information = rng.normal(size=(n_features, n_features)).round(1)
     information += information.T
-    parents = clique_parents(order, information, 3, 0.0 if adjusted else -np.inf)
+    least = 0.0 if adjusted else -np.inf
+    parents = choose_parents(order, information, 3, least, moral=True)
     structure = Structure.from_parents([f"x{i}" for i in range(n_features)], parents)
     assert structure.is_moral()
     assert any(len(given) > 1 for given in parents)

@@ -4,8 +4,8 @@ The score of a class is a sum of one number per family, that is, per feature or 
 its parents. The files, in the order of the data flow:
 
 - `cells`, `curves`, `steps`: families at given resolutions, laid out once, and how free
-  parameters become their scores: free, smooth along ordered values, or monotone; `forms`: free,
-  normalised, or weights on the logarithms of generative tables;
+  parameters become their scores: free, smooth along ordered values, or monotone (those of
+  `Discriminative` are in `tanager.parameters.discriminative.forms`);
 - `joining`: families combined into one look-up; `rows`: rows as indices of cells, on any engine,
   with exact sums;
 - `objective`: the loss plus a ridge penalty centred per layer, and the fit of terms;

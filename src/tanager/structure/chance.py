@@ -29,7 +29,7 @@ def adjusted_cmi(counts: Counts, among: Ints | None = None) -> Floats:
     """
     plain = counts.cmi(among)
     found = scratch_array(plain.shape, counts.context.work_limit)
-    for rows, chance in _chance_cmi(counts, among):
+    for rows, chance in chance_cmi(counts, among):
         found[rows] = np.maximum(plain[rows] - chance, 0.0).round(DECIMALS)
         release(plain)
         release(found)
@@ -41,15 +41,8 @@ def adjusted_mi(counts: Counts) -> Floats:
     return np.maximum(counts.mi() - chance_mi(counts), 0.0).round(DECIMALS)
 
 
-def chance_cmi(counts: Counts, among: Ints | None = None) -> Floats:
-    """Return the mean plug-in I(X_i; X_j | Y) over columns shuffled within classes."""
-    chance = np.concatenate([block for _, block in _chance_cmi(counts, among)])
-    np.fill_diagonal(chance, 0.0)
-    return chance
-
-
-def _chance_cmi(counts: Counts, among: Ints | None) -> Iterator[tuple[slice, Floats]]:
-    """Yield blocks of rows of `chance_cmi`, without its diagonal."""
+def chance_cmi(counts: Counts, among: Ints | None = None) -> Iterator[tuple[slice, Floats]]:
+    """Yield rows of the mean plug-in I(X_i; X_j | Y) over columns shuffled within classes."""
     values = counts.values if among is None else [counts.values[feature] for feature in among]
     n, total = len(values), float(counts.classes.sum())
     parts = []

@@ -15,7 +15,7 @@ from tanager.estimator import is_whole
 from tanager.numerics import Floats
 from tanager.progress import Progress
 from tanager.structure.constraints import Limits
-from tanager.structure.joint import RunningJoint
+from tanager.structure.joint import SCORES, RunningJoint
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
@@ -78,6 +78,8 @@ class Greedy(StructureLearner):
         most = self.candidates
         good = most is None or is_whole(most, 1)
         self._allow("candidates", good, "None, or a whole number from 1 on")
+        self._choose("score", SCORES)
+        self._allow("epsilon", 0 < self.epsilon < 1, "a number between 0 and 1")
         rows = counts.rows.gather()
         near = _nearest(counts.cmi(), most)  # the pass also counts every edge's table
         joint = RunningJoint(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk, Codes, Domain
-from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.errors import MemoryBoundError
 from tanager.numerics import Floats, Ints
 
 Units = NDArray[np.int32]
@@ -41,7 +41,6 @@ class Pack(NamedTuple):
     most_gained: Ints  # (n_features,)
     most_lost: Ints
     known: NDArray[np.bool_]
-    n_folds: int
 
 
 class SortedRows(NamedTuple):
@@ -87,7 +86,6 @@ class RunningJoint:
         folds: Ints | None = None,
         pair_counts: PairCounts | None = None,
     ) -> None:
-        _check(score, epsilon)
         self.domain = domain
         self.kind = score
         self.epsilon = epsilon
@@ -199,29 +197,20 @@ class RunningJoint:
     ) -> Floats:
         """Return `gain` of a child with each parent; with `prune`, bounds for poor ones."""
         out = np.empty(len(parents))
-        pack = self._pack(child)
-        for p in parents:
-            if pack is not None and not pack.known[p]:
-                self._put(pack, child, p)
-        if pack is not None and self.kind == "cr":
-            where = (self._codes, child, np.array(parents, np.int64), self._widths_array)
-            changes = (*pack[:5], pack.n_folds)
-            given = (*self._rows, self._n_wrong, *where, *changes, floor, prune, out)
-            native.rate_gains(*given)
+        pack = self._pack(child) if self.kind == "cr" else None
+        if pack is None:
+            for at, p in enumerate(parents):
+                out[at] = self.gain(child, (p,), self.change(child, (p,)), floor)
+                floor = max(floor, float(out[at])) if prune else floor
             return out
-        for at, p in enumerate(parents):
-            family = self.change(child, (p,)) if pack is None else self._packed(pack, child, p)
-            out[at] = self.gain(child, (p,), family, floor)
-            floor = max(floor, float(out[at])) if prune else floor
+        for p in parents:
+            if not pack.known[p]:
+                self._put(pack, child, p)
+        where = (self._codes, child, np.array(parents, np.int64), self._widths_array)
+        changes = (*pack[:5], self.n_folds)
+        given = (*self._rows, self._n_wrong, *where, *changes, floor, prune, out)
+        native.rate_gains(*given)
         return out
-
-    def _packed(self, pack: Pack, child: int, parent: int) -> FamilyChange:
-        """Return the change for one known parent."""
-        shape = (self.n_folds, self._widths[parent], self._widths[child], self.domain.n_classes)
-        where = slice(int(pack.start[parent]), int(pack.start[parent + 1]))
-        reach = int(pack.most_gained[parent]), int(pack.most_lost[parent])
-        change, adverse = pack.change[where].reshape(shape), pack.adverse[where].reshape(shape)
-        return FamilyChange(change, adverse, *reach)
 
     def _pack(self, child: int) -> Pack | None:
         """Return where a child's tables under single parents are stored; None past the bound."""
@@ -238,8 +227,7 @@ class RunningJoint:
         n = widths.shape[0]
         start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         empty, none = np.empty((2, size), np.int32), np.zeros((2, n), np.int64)
-        never = np.zeros(n, np.bool_)
-        pack = Pack(start, empty[0], empty[1], none[0], none[1], never, self.n_folds)
+        pack = Pack(start, empty[0], empty[1], none[0], none[1], np.zeros(n, np.bool_))
         # If two threads get here together, both continue with the first one's.
         return self._packs.setdefault(child, pack)
 
@@ -317,13 +305,3 @@ class RunningJoint:
             f"The table of {blame} and {shape[-1]} classes in {self.n_folds} folds exceeds "
             f"{MAX_CELLS} cells. Hint: drop or group the widest feature, or lower max_parents."
         )
-
-
-def _check(score: str, epsilon: float) -> None:
-    if score not in SCORES:
-        raise ConfigurationError(
-            f"score={score!r} isn't valid. Allowed: 'cr' (classification rate), "
-            "'cl' (conditional log-likelihood)."
-        )
-    if not 0 < epsilon < 1:
-        raise ConfigurationError(f"epsilon={epsilon!r} must lie between 0 and 1. Hint: 1e-5.")

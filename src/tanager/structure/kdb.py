@@ -79,13 +79,11 @@ class KDB(StructureLearner):
             limits.check_learner(int(self.k), f"KDB(k={self.k}, moral=True)")
         plan.context.record("structure")["order"] = [counts.domain.names[i] for i in order]
         if self.k == 0:
-            parents: list[tuple[int, ...]] = [()] * counts.domain.n_features
-        else:
-            choose = clique_parents if self.moral else dependence_parents
-            information = adjusted_cmi(counts) if self.adjusted else counts.cmi()
-            # With adjustment, anything not above zero is chance.
-            above = 0.0 if self.adjusted else -np.inf
-            parents = choose(order, information, int(self.k), above, limits)
+            return Structure.from_tree(counts.domain.names, [-1] * counts.domain.n_features)
+        information = adjusted_cmi(counts) if self.adjusted else counts.cmi()
+        # With adjustment, anything not above zero is chance.
+        above = 0.0 if self.adjusted else -np.inf
+        parents = choose_parents(order, information, int(self.k), above, limits, moral=self.moral)
         return Structure.from_parents(counts.domain.names, parents)
 
 
@@ -106,51 +104,31 @@ def information_order(information: Floats) -> Ints:
     return np.argsort(-information, kind="stable").astype(np.int64)
 
 
-def dependence_parents(
+def choose_parents(
     order: Ints,
     information: Floats,
     k: int,
     above: float = -np.inf,
     limits: Limits | None = None,
+    *,
+    moral: bool = False,
 ) -> list[tuple[int, ...]]:
-    """Return up to k earlier features as each one's parents: required ones, then the best."""
-    limits = limits or Limits.none([""] * order.shape[0])
-    parents: list[tuple[int, ...]] = [()] * order.shape[0]
-    for place, feature in enumerate(order):
-        required, best = _best(feature, order[:place], information, k, above, limits)
-        parents[feature] = (*required, *map(int, best))
-        release(information)
-    return parents
+    """Return up to k earlier features as each one's parents: required ones, then the best.
 
-
-def clique_parents(
-    order: Ints,
-    information: Floats,
-    k: int,
-    above: float = -np.inf,
-    limits: Limits | None = None,
-) -> list[tuple[int, ...]]:
-    """Return up to k parents per feature, all connected to each other.
-
-    They are the best k of one earlier feature and its parents: the set with the greatest sum.
+    If moral, they are the best k of one earlier feature and its parents: the set with the
+    greatest sum, all connected to each other.
     """
     limits = limits or Limits.none([""] * order.shape[0])
     parents: list[tuple[int, ...]] = [()] * order.shape[0]
     for place, feature in enumerate(order):
-        greatest = -np.inf
-        for earlier in order[:place]:
-            clique = np.array([earlier, *parents[earlier]])
-            required, best = _best(feature, clique, information, k, above, limits)
+        greatest, earlier = -np.inf, order[:place]
+        cliques = [np.array([p, *parents[p]]) for p in earlier] if moral else [earlier]
+        for among in cliques:
+            required, others, room = limits.parents_of(int(feature), among, k)
+            best = others[np.argsort(-information[feature, others], kind="stable")[:room]]
+            best = best[information[feature, best] > above]
             total = float(information[feature, best].sum())
-            if total > greatest and set(required) <= set(clique):
+            if total > greatest and set(required) <= set(among):
                 greatest, parents[feature] = total, (*required, *map(int, best))
+        release(information)
     return parents
-
-
-def _best(
-    feature: int, among: Ints, information: Floats, k: int, above: float, limits: Limits
-) -> tuple[tuple[int, ...], Ints]:
-    """Return a feature's required parents, and the others with the most information."""
-    required, others, room = limits.parents_of(int(feature), among, k)
-    best = others[np.argsort(-information[feature, others], kind="stable")[:room]]
-    return required, best[information[feature, best] > above]

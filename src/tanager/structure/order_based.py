@@ -17,7 +17,7 @@ from tanager.estimator import is_whole
 from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
 from tanager.structure.constraints import Limits
-from tanager.structure.joint import RunningJoint
+from tanager.structure.joint import SCORES, RunningJoint
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.ordering import order_by_class_information, order_by_single_condition
 from tanager.structure.structure import Structure
@@ -110,7 +110,9 @@ class OrderBased(StructureLearner):
         folds = self._folds(rows, context)
         known = plan.limits or Limits.none(counts.domain.names)
         known.check_learner(int(self.max_parents), f"OrderBased(max_parents={self.max_parents})")
-        nearness = self._nearest(counts, folds)
+        # The pass for the ranking of candidates also counts every edge's table.
+        ranked = self.candidates is not None or folds is None
+        nearness = counts.cmi() if ranked else None
         results = []
         orders = self._orders(counts, rows, context)
         context.progress.start("parents", len(orders) * counts.domain.n_features, unit="features")
@@ -128,8 +130,9 @@ class OrderBased(StructureLearner):
             order = known.arrange(order)
             required = known.moral(order)
             required.check_learner(int(self.max_parents), "OrderBased")
-            bounds = _Bounds(int(self.max_parents), self.candidates, nearness, required)
-            search = _Search(joint, bounds, context)
+            search = _Search(
+                joint, context, int(self.max_parents), self.candidates, nearness, required
+            )
             parents = search.run(order)
             results.append(_Result(order, parents, joint.mean_score, search.n_scored))
         context.progress.finish()
@@ -143,6 +146,8 @@ class OrderBased(StructureLearner):
         for name in ("candidates", "max_conditioning", "n_folds"):
             value = getattr(self, name)
             self._allow(name, value is None or is_whole(value, 0), "None, or a whole number from 0")
+        self._choose("score", SCORES)
+        self._allow("epsilon", 0 < self.epsilon < 1, "a number between 0 and 1")
         random = isinstance(self.order, str) and self.order == "random"
         self._allow("n_orders", self.n_orders == 1 or random, "1, and more with order='random'")
 
@@ -157,12 +162,6 @@ class OrderBased(StructureLearner):
         folds = np.empty(rows.n_rows, np.int64)
         folds[dealt] = np.arange(rows.n_rows) % n_folds
         return folds
-
-    def _nearest(self, counts: Counts, folds: Ints | None) -> Floats | None:
-        """Return the ranking of candidates; the pass for it also counts every edge's table."""
-        if self.candidates is None and folds is not None:
-            return None
-        return counts.cmi()
 
     def _orders(self, counts: Counts, rows: Chunk, context: FitContext) -> list[Ints]:
         """Return the orders to try."""
@@ -182,13 +181,6 @@ class OrderBased(StructureLearner):
         )
 
 
-class _Bounds(NamedTuple):
-    max_parents: int
-    n_candidates: int | None
-    nearness: Floats | None  # I(X_i; X_j | C), if candidates are restricted
-    limits: Limits
-
-
 class _Result(NamedTuple):
     order: Ints
     parents: list[Parents]
@@ -196,34 +188,37 @@ class _Result(NamedTuple):
     n_scored: int
 
 
+@dataclass
 class _Search:
     """Chooses parents along one order."""
 
-    def __init__(self, joint: RunningJoint, bounds: _Bounds, context: FitContext) -> None:
-        self._joint = joint
-        self._bounds = bounds
-        self._context = context
-        self._parents: list[Parents] = [()] * joint.domain.n_features
-        self._adjacent: list[set[int]] = [set() for _ in self._parents]
-        self.n_scored = 0
+    joint: RunningJoint
+    context: FitContext
+    max_parents: int
+    n_candidates: int | None
+    nearness: Floats | None  # I(X_i; X_j | C), if candidates are restricted
+    limits: Limits
+    n_scored: int = 0
 
     def run(self, order: Ints) -> list[Parents]:
         """Return each feature's parents."""
+        found: list[Parents] = [()] * len(order)
+        self.adjacent: list[set[int]] = [set() for _ in order]
         for place, child in enumerate(order.tolist()):
             parents = self._choose(child, self._near(child, order[:place]))
             if parents:
-                self._joint.add(child, parents, self._joint.change(child, parents))
-                self._parents[child] = parents
+                self.joint.add(child, parents, self.joint.change(child, parents))
+                found[child] = parents
                 for p in parents:
-                    self._adjacent[child].add(p)
-                    self._adjacent[p].add(child)
-            self._context.progress.advance(1, score=round(self._joint.mean_score, 4))
-        return self._parents
+                    self.adjacent[child].add(p)
+                    self.adjacent[p].add(child)
+            self.context.progress.advance(1, score=round(self.joint.mean_score, 4))
+        return found
 
     def _near(self, child: int, earlier: Ints) -> list[int]:
         """Return the earlier features that may become parents, in order."""
-        most, nearness = self._bounds.n_candidates, self._bounds.nearness
-        earlier = earlier[self._bounds.limits.allowed[child, earlier]]
+        most, nearness = self.n_candidates, self.nearness
+        earlier = earlier[self.limits.allowed[child, earlier]]
         if most is None or nearness is None or earlier.shape[0] <= most:
             return [int(p) for p in earlier]
         best = np.argsort(-nearness[child, earlier], kind="stable")[:most]
@@ -231,8 +226,8 @@ class _Search:
 
     def _choose(self, child: int, earlier: list[int]) -> Parents:
         """Return the clique that raises the score most; empty if none does."""
-        required = self._bounds.limits.required[child]
-        most = min(self._bounds.max_parents, int(self._bounds.limits.most[child]))
+        required = self.limits.required[child]
+        most = min(self.max_parents, int(self.limits.most[child]))
         if required:
             return self._extend(child, required, earlier, most)
         singles: list[Parents] = [(p,) for p in earlier] if most else []
@@ -250,7 +245,7 @@ class _Search:
 
     def _extend(self, child: int, required: Parents, earlier: list[int], most: int) -> Parents:
         """Return the required parents plus the others that raise the score most."""
-        joined = set.intersection(*(self._adjacent[p] for p in required))
+        joined = set.intersection(*(self.adjacent[p] for p in required))
         others = [p for p in earlier if p in joined and p not in required]
         room = most - len(required)
         more: list[Parents] = [(p,) for p in others] if room else []
@@ -270,7 +265,7 @@ class _Search:
             grown = []
             for clique, others in layer:
                 for at, p in enumerate(others):
-                    rest = [q for q in others[at + 1 :] if q in self._adjacent[p]]
+                    rest = [q for q in others[at + 1 :] if q in self.adjacent[p]]
                     grown.append(((*clique, p), rest))
             layer = grown
             if size > 1:
@@ -281,8 +276,8 @@ class _Search:
         size = max(_LEAST_BLOCK, -(-len(families) // _TASKS))
         self.n_scored += len(families)
         blocks = [families[start : start + size] for start in range(0, len(families), size)]
-        score = partial(_score_block, self._joint, child, floor)
-        found = self._context.engine.map(score, blocks, Progress(), "parents")
+        score = partial(_score_block, self.joint, child, floor)
+        found = self.context.engine.map(score, blocks, Progress(), "parents")
         return [gain for gains in found for gain in gains]
 
 
@@ -326,7 +321,6 @@ def _given_order(order: Sequence[str] | Sequence[int], domain: Domain) -> Ints:
 
 def _report(domain: Domain, results: list[_Result], best: _Result) -> dict[str, Any]:
     """Return the search's diagnostics."""
-    scores = np.array([result.score for result in results])
     report: dict[str, Any] = {
         "order": [domain.names[i] for i in best.order],
         "score": best.score,
@@ -334,8 +328,6 @@ def _report(domain: Domain, results: list[_Result], best: _Result) -> dict[str, 
         "families_scored": sum(result.n_scored for result in results),
     }
     if len(results) > 1:
-        report["score_mean"] = float(scores.mean())
-        report["score_min"], report["score_max"] = float(scores.min()), float(scores.max())
         report["orders"] = [
             {
                 "score": result.score,

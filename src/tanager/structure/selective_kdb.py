@@ -14,7 +14,7 @@ from tanager.estimator import is_whole
 from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi
 from tanager.structure.constraints import Limits
-from tanager.structure.kdb import dependence_parents, feature_order
+from tanager.structure.kdb import choose_parents, feature_order
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.leave_one_out import (
     SCORES,
@@ -107,7 +107,7 @@ class SelectiveKDB(StructureLearner):
         limits = plan.limits or Limits.none(counts.domain.names)
         limits.check_learner(max_k, f"SelectiveKDB(max_k={self.max_k})")
         order = limits.arrange(feature_order(counts, adjusted=self.adjusted))
-        ranked = dependence_parents(order, information, max_k, -np.inf, limits)
+        ranked = choose_parents(order, information, max_k, -np.inf, limits)
         full = Structure.from_parents(counts.domain.names, ranked)
         families = [(int(f), full.parent_indices[f]) for f in order]
         surface = self._score(families, full.max_parents, counts, context)

@@ -16,12 +16,12 @@ from tanager.codes import Codes, Rows
 from tanager.counts import ContextTree, Counts, FoldPlan
 from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
-from tanager.loglinear.forms import Direct, Extended, Form, Weighted, form_loss
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
 from tanager.loglinear.objective import Objective, Penalty
 from tanager.loglinear.optimiser import minimise
 from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints
+from tanager.parameters.discriminative.forms import Direct, Extended, Form, Weighted, form_loss
 from tanager.parameters.learner import N_FOLDS, ParameterLearner
 from tanager.parameters.scores import MAX_NUMBER, FamilyCells, Layout
 from tanager.parameters.tables import Tables

@@ -25,9 +25,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes.hashing import sample_rows
-from tanager.loglinear.forms import Direct, Weighted
 from tanager.loglinear.optimiser import solve_linear
 from tanager.numerics import Floats
+from tanager.parameters.discriminative.forms import Direct, Weighted
 from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.scores import fill_tables
 from tanager.parameters.spread import (

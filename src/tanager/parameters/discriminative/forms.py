@@ -2,13 +2,12 @@ r"""The three parameterisations: how free parameters become scores.
 
 Each form is a differentiable map from a vector of free parameters z to the
 scores :math:`\beta` of all cells and classes, with the transpose of its
-derivative (Zaidi et al. 2017, table 2). A new form is a new small class with
-`expand`, its derivative `push`, the derivative's transpose `pull`, and `pull_squares`.
+derivative (Zaidi et al. 2017, table 2).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -16,34 +15,7 @@ import numpy as np
 from tanager.loglinear.joining import Joint
 from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints, log_sum_exp
-
-__all__ = ["Direct", "Extended", "Form", "Weighted", "form_loss", "tie_cells"]
-
-
-class CellBlock(Protocol):
-    """The cells of one family: context major, the feature's value minor."""
-
-    @property
-    def arity(self) -> int: ...
-
-    @property
-    def n_contexts(self) -> int: ...
-
-    @property
-    def cells(self) -> slice: ...
-
-
-class CellLayout(Protocol):
-    """The cells of all families; the class node is the first, and the last holds no parameter."""
-
-    @property
-    def families(self) -> Sequence[CellBlock]: ...
-
-    @property
-    def n_cells(self) -> int: ...
-
-    @property
-    def n_classes(self) -> int: ...
+from tanager.parameters.scores import Layout
 
 
 class Form(Protocol):
@@ -103,7 +75,7 @@ class Extended(Direct):
     :math:`g_j - \theta_j \sum_{j'} g_{j'}` within each context and class.
     """
 
-    def __init__(self, layout: CellLayout, logs: Floats) -> None:
+    def __init__(self, layout: Layout, logs: Floats) -> None:
         super().__init__(logs)
         self._layout = layout
 
@@ -151,7 +123,7 @@ class Weighted:
     value and class is added.
     """
 
-    def __init__(self, layout: CellLayout, logs: Floats, level: int, *, correction: bool) -> None:
+    def __init__(self, layout: Layout, logs: Floats, level: int, *, correction: bool) -> None:
         self._terms = [_Term(logs, *tie_cells(layout, level))]
         self.n_weights, self.n_corrections = self._terms[0].n_free, 0
         if correction:
@@ -204,7 +176,7 @@ class _Term(NamedTuple):
         return np.asarray(sums[: self.n_free], np.float64)
 
 
-def tie_cells(layout: CellLayout, level: int) -> tuple[Ints, int]:
+def tie_cells(layout: Layout, level: int) -> tuple[Ints, int]:
     """Return the weight of every cell and class, shape (n_cells, n_classes), and their number.
 
     The nested levels of Zaidi et al. (2017, section 5.4):
