@@ -211,7 +211,8 @@ def shaped(shape: str, train: pa.Table, test: pa.Table, y: Any, model: Any) -> t
     if shape == "arrow":
         return train, test
     kind = "native" if shape == "native" else "frame"
-    encoder = ENCODINGS[kind](model, "auto", {}).fit(train, y)
+    encoder = ENCODINGS[kind](model, "auto", {})
+    encoder.fit(train, y)
     first, second = encoder.transform(train), encoder.transform(test)
     if kind == "frame":  # some take only letters and digits, and no column without a value
         held = list(first.columns[first.notna().any()])

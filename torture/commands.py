@@ -43,7 +43,6 @@ FORCED = (
     (*FIT, "other.tanager", "-s", "naive"),
     ("predict", "m.tanager", "t.parquet", "-o", "p.parquet"),
     ("predict", "m.tanager", "t.csv", "-o", "p.csv"),
-    ("predict", "m.tanager", "t.parquet", "-o", "folder"),
     ("export", "m.tanager", "-o", "m.sql"),
     ("export", "m.tanager", "-o", "m.json"),
     ("report", "m.tanager", "-o", "m.html"),
@@ -120,7 +119,7 @@ def _look(folder: Path, answers: list[Any], tally: Tally) -> None:
     for name in ("other.tanager", "c.tanager"):
         if (folder / name).exists():
             tanager.load(folder / name).predict(rows)
-    for name in ("p.parquet", "p.csv", "folder/t.parquet", "s.parquet"):
+    for name in ("p.parquet", "p.csv", "s.parquet"):
         path = folder / name
         if not path.exists():
             continue

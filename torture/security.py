@@ -350,7 +350,8 @@ def _watched(case: _Case, _: _Case) -> str | None:
 
 def _comparison(case: _Case, plain: _Case) -> str | None:
     """Datasets and classifiers of hostile names: bars, tables, the page, the cells."""
-    from tanager.cli.tables import live_progress, print_comparison
+    from tanager.cli.console import watching
+    from tanager.cli.tables import print_comparison
     from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
     from tanager.report.page import render_comparison
 
@@ -363,7 +364,7 @@ def _comparison(case: _Case, plain: _Case) -> str | None:
         experiment = Experiment(datasets, contenders, CrossValidation(1, 2), name=one.target)
         screen = _Screen()
         with contextlib.redirect_stderr(screen), contextlib.redirect_stdout(screen):
-            with live_progress(experiment) as progress:
+            with watching() as progress:
                 results = experiment.run(one.folder / "run.jsonl", progress=progress)
             print_comparison(results, as_json=False)
         problem = _steers_screen(screen.text())

@@ -40,7 +40,6 @@ def writers(place: Path) -> Iterator[Writer]:
     work = _Work(place)
     yield from work.models()
     yield from work.predictions()
-    yield work.folder()
     yield from work.exports()
     yield from work.pages()
     yield work.run_file()
@@ -84,17 +83,6 @@ class _Work:
                 f"cells, {ending}",
                 lambda path, e=ending: self.results.write(path.with_suffix(f".{e}")),
             )
-
-    def folder(self) -> Writer:
-        """Predictions of a file in a folder, which is not replaced but made."""
-        predict = _by_command("predictions, a folder", "", "predict", self.model, self.rows)
-
-        def again(path: Path) -> bool:
-            if not path.exists():  # else all of it was done
-                predict.work(path)
-            return [file.name for file in path.iterdir()] == ["t.parquet"]
-
-        return predict._replace(again=again)
 
     def exports(self) -> Iterator[Writer]:
         for ending in EXPORTS:
@@ -162,12 +150,7 @@ def _by_command(name: str, ending: str, *arguments: Any) -> Writer:
     def work(path: Path) -> None:
         from tanager.cli.app import run
 
-        given = [
-            *map(str, arguments),
-            "--force",
-            "-o",
-            str(path.with_suffix(f".{ending}" if ending else "")),
-        ]
+        given = [*map(str, arguments), "--force", "-o", str(path.with_suffix(f".{ending}"))]
         heard = io.StringIO()
         with contextlib.redirect_stderr(heard), contextlib.redirect_stdout(io.StringIO()):
             code = run(given)

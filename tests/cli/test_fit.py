@@ -67,7 +67,7 @@ def _csv(path, text, encoding="utf-8"):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("a,b,y\n1,2,u\n1,2\n", "line 3"),
+        ("a,b,y\n1,2,u\n1,2\n", "Row #3"),
         ("a,b,y\n", "no rows"),
         ("", "empty"),
         ("a,a,y\n1,2,u\n", "Duplicated"),

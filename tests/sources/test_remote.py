@@ -172,10 +172,8 @@ def test_the_program_reads_and_writes_urls(store, tmp_path, capsys):
         run("score", model, rows)
         run("predict", model, rows, "-o", "s3://bucket/out/scored.parquet")
         run("predict", model, rows, "-o", "s3://bucket/out/scored.parquet", "--force")
-        run("predict", model, rows, "-o", "s3://bucket/out/folder")
     finally:
         sys.argv = arguments
     scored = open_table("s3://bucket/out/scored.parquet")
     assert scored.names == ("prediction", "p_0", "p_1")
     assert scored.n_rows == N
-    assert "bucket/out/folder/table.parquet" in store.names("bucket")

@@ -21,6 +21,7 @@ from tanager.codes.asked import as_date_styles, parse_orders
 from tanager.codes.audit import audit_columns
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources import Source, open_source
+from tanager.sources.files import find_files
 from tanager.sources.text import TextStyle
 
 DATA_VARIABLE = "TANAGER_DATA"
@@ -215,8 +216,7 @@ def _existing(source: str | Path) -> Path:
 
 def _digest(source: Any) -> str:
     if isinstance(source, str | Path):
-        path = _existing(source)
-        files = [path] if path.is_file() else sorted(f for f in path.rglob("*") if f.is_file())
+        files = [Path(str(file)) for file, _ in find_files(_existing(source))]
         return _digest_files(tuple((str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files))
     sink = pa.BufferOutputStream()
     table = _read(source)

@@ -117,7 +117,7 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
         paths = [save_stdin()]
     if any(str(path) == "" for path in paths):
         raise DataError("The path is empty. Give a file, a glob or a folder; '.' is this folder.")
-    found = [file for path in paths for file in _expand(path)]
+    found = [file for path in paths for file in find_files(path)]
     kinds = {_format(path) for path, _ in found}
     if len(kinds) > 1:
         raise DataError(
@@ -133,7 +133,7 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
     return source if kind == "csv" else apply_style(source, style)
 
 
-def _expand(given: str | Path) -> Sequence[Found]:
+def find_files(given: str | Path) -> Sequence[Found]:
     """Return the files of a path, URL, glob or folder, each with the names of its folders."""
     path = str(given)
     if isinstance(given, str) and is_url(given):

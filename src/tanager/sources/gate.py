@@ -119,7 +119,9 @@ def _from_fixed_texts(values: NDArray[Any], what: str) -> pa.Array:
     try:
         if values.dtype.kind == "S":
             values = np.char.decode(values, "utf-8")
-        return _joined(pa.array(values.tolist(), pa.string()))
+        texts = _joined(pa.array(values.tolist(), pa.string()))
+        texts.validate(full=True)  # NumPy lets numbers through that are no character
+        return texts
     except UnicodeDecodeError as error:
         raise DataError(
             f"{what} has bytes that aren't valid UTF-8 ({error}). Decode them first."

@@ -177,6 +177,13 @@ def _open(X: Any) -> Source:
         if X.dtype.names is not None and X.ndim == 1:
             return _open_mapping({name: X[name] for name in X.dtype.names})
         return _open_array(X)
+    # Not through pa.table(X): the C interface cuts a name at a NUL.
+    if isinstance(X, pa.RecordBatch):
+        X = pa.Table.from_batches([X])
+    if isinstance(X, pa.RecordBatchReader):
+        X = X.read_all()
+    if isinstance(X, pa.Table):
+        return _open_table(X)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise TypeError(
             "Sparse data was passed, but dense data is required. "

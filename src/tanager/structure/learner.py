@@ -33,24 +33,45 @@ class FitPlan:
 
     Part of the work (the rows outside a fold) has its own plan, see
     `for_rows`; models fitted on those rows are fitted once and kept with their plan.
+
+    Attributes
+    ----------
+    context : FitContext
+        The engine, random streams, progress, and record of the fit.
+    structure_learner : StructureLearner or None
+        Relearns the structure when rows are held out; None if the structure is given.
+    signs : mapping
+        By feature, the classes that rise (1) or fall (-1) along it, shape (n_classes,).
+    limits : Limits or None
+        Expert constraints on the structure.
+    prior : PriorCounts or None
+        Expert knowledge about tables, for learners from counts.
+    joint_tables : JointTables or None
+        Tables that were learned together with the structure.
+    rows : Rows or None
+        The training rows, with the features' own codes.
+    n_rows : int
+        Of the whole table, which decides how deep folds look as well.
+    groups : tuple of Groups or None
+        Of each feature's values, when it is a parent; the counts given to a structure learner
+        are of these groups. None: parents are used value by value.
+    numbers : tuple of ndarray or None
+        The numbers behind each feature's ordered codes, up to a factor; None if it isn't numeric.
+    intervals : bool
+        Whether learners from counts also estimate their uncertainty.
     """
 
     context: FitContext = field(default_factory=FitContext)
-    # relearns the structure when rows are held out; None if the structure is given
     structure_learner: StructureLearner | None = None
-    # by feature, the classes that rise (1) or fall (-1) along it, (n_classes,)
     signs: Mapping[int, NDArray[np.int8]] = field(default_factory=dict)
-    limits: Limits | None = None  # expert constraints on the structure
-    prior: PriorCounts | None = None  # expert knowledge about tables, for learners from counts
-    joint_tables: JointTables | None = None  # learned together with the structure
-    rows: Rows | None = None  # the training rows, with the features' own codes
-    n_rows: int = 0  # of the whole table, which decides how deep folds look as well
-    # of each feature's values, when it is a parent; the counts given to a structure learner are
-    # of these groups. None: parents are used value by value.
+    limits: Limits | None = None
+    prior: PriorCounts | None = None
+    joint_tables: JointTables | None = None
+    rows: Rows | None = None
+    n_rows: int = 0
     groups: tuple[Groups, ...] | None = None
-    # the numbers behind each feature's ordered codes, up to a factor; None if it isn't numeric
     numbers: tuple[Floats | None, ...] = ()
-    intervals: bool = True  # whether learners from counts also estimate their uncertainty
+    intervals: bool = True
 
     def inner(self) -> FitPlan:
         """Return the plan of a nested part of the work, which has its own, silent context."""
