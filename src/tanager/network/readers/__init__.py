@@ -7,7 +7,6 @@ import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.network.exports.bif import Variable
@@ -46,10 +45,8 @@ FORMATS: dict[str, tuple[tuple[str, ...], Callable[[bytes], Draft]]] = {
 }
 
 
-def open_network(
-    path: str | os.PathLike[str], kind: str | None = None
-) -> tuple[list[Variable], dict[str, Any]]:
-    """Return the nodes of a file, and the notes that Tanager wrote to it.
+def open_network(path: str | os.PathLike[str], kind: str | None = None) -> list[Variable]:
+    """Return the nodes of a file.
 
     The file's suffix determines the format unless `kind` is passed; ``.gz`` is decompressed.
     """
@@ -67,12 +64,11 @@ def open_network(
         raise ModelFileError(f"{path}, {error}") from error
 
 
-def parse_network(data: bytes, kind: str) -> tuple[list[Variable], dict[str, Any]]:
-    """Return the nodes in a file's content, and the notes that Tanager wrote to it."""
+def parse_network(data: bytes, kind: str) -> list[Variable]:
+    """Return the nodes in a file's content."""
     if len(data) > MAX_BYTES:
         raise ModelFileError(f"the file is larger than {MAX_BYTES:,} bytes.")
-    draft = FORMATS[kind][1](data)
-    return draft.finish(), draft.notes
+    return FORMATS[kind][1](data).finish()
 
 
 def _kind_of(path: Path, kind: str | None) -> str:
