@@ -23,7 +23,7 @@ from tanager.errors import ConfigurationError
 from tanager.estimator import Classifier
 from tanager.network import Explanation, Network, NetworkInformation, explain_row
 from tanager.network.decisions import Decides
-from tanager.network.drift import Drift, measure_drift
+from tanager.network.drift import Drift
 from tanager.network.explanation import explain_rows
 from tanager.network.graph import estimator_html
 from tanager.network.propagation import require_probabilities
@@ -196,7 +196,7 @@ class NetworkPredictor(Classifier, Decides):
         ('x1',)
         """
         engine = resolve_engine(self.engine, self.n_jobs)
-        return measure_drift(self._asked(), as_table(X), y, engine, alpha=alpha, least=least)
+        return self._asked().drift(as_table(X), y, alpha=alpha, least=least, engine=engine)
 
     def predict_cumulative(self, X: Any) -> Floats:
         """Return P(class at most c | row), shape (n_rows, n_classes), for ordered classes."""

@@ -22,11 +22,9 @@ from tanager.cli.options import (
     read_costs_file,
 )
 from tanager.cli.output import check_output
-from tanager.engines import LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.evaluation import Results
 from tanager.network import Network
-from tanager.network.drift import measure_drift
 
 PICTURES = (".svg", ".png", ".pdf")
 
@@ -230,14 +228,8 @@ def drift(
         check_output(output, [model, *data], force=force)
     network, table = Network.load(model), reading.open(data)
     with watching() as progress:
-        found = measure_drift(
-            network,
-            table,
-            target,
-            LocalEngine(jobs),
-            alpha=alpha,
-            least=least,
-            progress=progress,
+        found = network.drift(
+            table, target, alpha=alpha, least=least, n_jobs=jobs, progress=progress
         )
     if output is not None:
         from tanager.report.page import write_drift

@@ -123,7 +123,7 @@ class Decides:
 
         return network_of(self)
 
-    def decide(self, X: Any, costs: Any, actions: Sequence[Any] | None = None) -> Decisions:
+    def decide(self, X: Any, costs: Any) -> Decisions:
         """Return the action of least expected cost for each row.
 
         Parameters
@@ -132,12 +132,11 @@ class Decides:
         costs : mapping, DataFrame, array-like, "absolute" or "squared"
             The cost of each action in each class: a mapping from actions to mappings from
             classes to numbers (or to one number for all classes, such as the price of asking a
-            person), a DataFrame with actions as its index and classes as its columns, or an
-            array of shape (n_actions, n_classes), classes as in ``classes_``. Negative costs
-            are gains. For ordered classes (``classes_ordered``), "absolute" charges the number
-            of classes the decision is off, and so decides for the median; "squared" its square.
-        actions : sequence, optional
-            The names of an array's actions; by default, the classes.
+            person), a DataFrame with actions as its index and classes as its columns, or, if
+            the actions are the classes, an array of shape (n_classes, n_classes), with a row per
+            action. Negative costs are gains. For ordered classes (``classes_ordered``),
+            "absolute" charges the number of classes the decision is off, and so decides for the
+            median; "squared" its square.
 
         Returns
         -------
@@ -155,7 +154,7 @@ class Decides:
         (['ask', 'treat'], [0.28, 0.54])
         """
         network = self._asked()
-        table = read_costs(network, costs, actions)
+        table = read_costs(network, costs)
         score = getattr(self, "predict_joint_log_proba", network.log_joint)
         return table.decisions(np.asarray(score(X)))
 
@@ -286,19 +285,13 @@ class Decides:
         return find_nearest(network, row, to, fixed, table, max_changes, n)
 
 
-def read_costs(network: Network, costs: Any, actions: Sequence[Any] | None = None) -> Costs:
+def read_costs(network: Network, costs: Any) -> Costs:
     """Return the costs passed to `Decides.decide`; "error" costs one for each wrong decision."""
-    classes = network.codebook.classes
-    if actions is not None and (isinstance(costs, str | Mapping) or hasattr(costs, "columns")):
-        raise ConfigurationError(
-            "actions= names the rows of an array, but these costs already name their actions. "
-            "Leave it out.",
-            parameter="actions",
-        )
     if isinstance(costs, Costs):
         return costs
+    labels = network.codebook.classes.tolist()
     if isinstance(costs, str):
-        place = np.arange(len(classes))
+        place = np.arange(len(labels))
         off = np.abs(place[:, None] - place).astype(np.float64)
         named = {"error": np.minimum(off, 1.0), "absolute": off, "squared": off**2}
         if costs not in named:
@@ -313,38 +306,36 @@ def read_costs(network: Network, costs: Any, actions: Sequence[Any] | None = Non
                 "classes_ordered=['low', 'mid', 'high'].",
                 parameter="costs",
             )
-        return Costs(tuple(classes.tolist()), named[costs])
-    if hasattr(costs, "index") and hasattr(costs, "columns"):  # a DataFrame
-        rows = [dict(zip(costs.columns, row, strict=True)) for row in costs.to_numpy().tolist()]
-        given: list[tuple[Any, Any]] = list(zip(list(costs.index), rows, strict=True))
-    elif isinstance(costs, Mapping):
-        given = list(costs.items())
+        return Costs(tuple(labels), named[costs])
+    if isinstance(costs, Mapping):
+        names, rows = list(costs), list(costs.values())
     elif hasattr(costs, "columns"):
-        raise ConfigurationError(
-            "This table of costs has names for its classes and none for its actions. Give a pandas "
-            "DataFrame with actions as its index, a mapping, or an array.",
-            parameter="costs",
-        )
+        if not hasattr(costs, "index"):
+            raise ConfigurationError(
+                "This table of costs has names for its classes and none for its actions. Give a "
+                "pandas DataFrame with actions as its index, or a mapping.",
+                parameter="costs",
+            )
+        names = list(costs.index)
+        rows = [dict(zip(costs.columns, row, strict=True)) for row in costs.to_numpy().tolist()]
     else:
-        labels = classes.tolist()
-        names = labels if actions is None else list(actions)
         try:
             matrix = np.asarray(costs, dtype=np.float64)
         except (TypeError, ValueError):
             matrix = np.empty(0)
-        if matrix.shape != (len(names), len(labels)):
+        if matrix.shape != (len(labels), len(labels)):
             raise ConfigurationError(
-                f"costs must be {len(names)} by {len(labels)} numbers, one row per action and one "
-                f"column per class; got the shape {matrix.shape}. Name actions other than the "
-                "classes with actions=, or give a mapping.",
+                f"costs must be {len(labels)} by {len(labels)} numbers, a row per class that is "
+                f"decided for and a column per class; got the shape {matrix.shape}. For other "
+                "actions, give a mapping or a DataFrame.",
                 parameter="costs",
             )
+        names = labels
         rows = [dict(zip(labels, row, strict=True)) for row in matrix.tolist()]
-        given = list(zip(names, rows, strict=True))
-    names = [action for action, _ in given]
     if not names or len(set(map(str, names))) < len(names):
         raise ConfigurationError(f"costs has the actions {names}. Name at least one, each once.")
-    return Costs(tuple(names), np.array([_row(network, *pair) for pair in given]))
+    pairs = zip(names, rows, strict=True)
+    return Costs(tuple(names), np.array([_row(network, *pair) for pair in pairs]))
 
 
 def is_number(value: Any) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tanager.codes import Chunk, MatchedTable, Rows
 from tanager.codes.hashing import row_hash
-from tanager.engines import Engine, LocalEngine
+from tanager.engines import Engine, resolve_engine
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.errors import nearest as near
 from tanager.network.answers import SHOWN, align_columns
@@ -130,7 +130,9 @@ def find_drift(
     *,
     alpha: float = 0.05,
     least: float = 0.02,
-    n_jobs: int = 1,
+    n_jobs: int | None = 1,
+    engine: Engine | str = "local",
+    progress: Progress | None = None,
 ) -> Drift:
     """Compare rows with the training rows, in one pass.
 
@@ -148,8 +150,8 @@ def find_drift(
         The probability of reporting any shift when nothing has changed.
     least : float, default=0.02
         The smallest effect to report: in large tables, even tiny changes are significant.
-    n_jobs : int, default=1
-        Threads; the result doesn't depend on it.
+    n_jobs, engine, progress
+        As for the classifier, but on one thread by default; the result doesn't depend on them.
 
     Returns
     -------
@@ -166,20 +168,6 @@ def find_drift(
     what  how      effect        p
     x0    outside   0.990  < 0.001  99.0 % of values above 199, the largest in training
     """
-    return measure_drift(network, X, y, LocalEngine(n_jobs), alpha=alpha, least=least)
-
-
-def measure_drift(
-    network: Network,
-    X: Any,
-    y: Any,
-    engine: Engine,
-    *,
-    alpha: float = 0.05,
-    least: float = 0.02,
-    progress: Progress | None = None,
-) -> Drift:
-    """Compare a table with the training rows on any engine; see `Network.drift`."""
     reference = reference_of(network)
     for name, value in (("alpha", alpha), ("least", least)):
         if not (is_number(value) and 0 <= value < 1):
@@ -203,7 +191,8 @@ def measure_drift(
     rows = Rows(codebook.domain, pieces, weighted=False, n_rows=n_rows)
     most = min(MOST_SCORED, SCORED // len(codebook.classes))
     gathering = DriftPass(network, reference, watches, most / max(rows.n_rows, 1), y is not None)
-    found = engine.run(gathering, rows, progress or Progress(), "drift")
+    run = resolve_engine(engine, n_jobs).run
+    found = run(gathering, rows, progress or Progress(), "drift")
     return _judge(network, reference, found, alpha, least)
 
 
