@@ -48,6 +48,19 @@ class MemoryBoundError(TanagerError):
     """An exact computation would exceed its memory bound."""
 
 
+def check_cells(
+    what: str, n_cells: int, most: int, remedy: str, parameter: str | None = None
+) -> None:
+    """Raise if an exact computation needs too many cells, numbers in memory or in a text.
+
+    `what` is the start of a sentence about what needs them; `remedy` says how to avoid it.
+    """
+    if n_cells > most:
+        raise MemoryBoundError(
+            f"{what} {n_cells:,} cells, beyond the limit of {most:,}. {remedy}", parameter=parameter
+        )
+
+
 class ModelFileError(TanagerError):
     """A model file is damaged, hostile, or of another version."""
 

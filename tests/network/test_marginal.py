@@ -79,7 +79,7 @@ def test_past_the_bound_rows_are_approximated_and_a_warning_names_the_features(m
     got = fitted.log_joint(structure, codes, arities)
     pairs = [int(arities[i] * arities[j]) for i, j in ring[4:]]
     monkeypatch.setattr(marginal, "ROW_CELLS", 3 * max(pairs))
-    with pytest.warns(ApproximationWarning, match=r"13 rows are approximate.*'a'.*bound"):
+    with pytest.warns(ApproximationWarning, match=r"13 rows are approximate.*'a'.*limit"):
         marginal.add_unknown_sums(fitted, structure, codes, arities, got)
     assert got[1::2] == pytest.approx(exact[1::2], abs=1e-10)
     error = np.abs(got - exact)[::2]

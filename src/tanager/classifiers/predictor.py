@@ -22,10 +22,12 @@ from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ConfigurationError
 from tanager.estimator import Classifier
 from tanager.network import Explanation, Network, NetworkInformation, explain_row
-from tanager.network.decisions import Decides
+from tanager.network.decisions import decide
 from tanager.network.drift import Drift
 from tanager.network.explanation import explain_rows
 from tanager.network.graph import estimator_html
+from tanager.network.nearest import find_nearest
+from tanager.network.next_question import find_questions
 from tanager.network.propagation import require_probabilities
 from tanager.network.uncertainty import (
     Calibration,
@@ -38,7 +40,7 @@ from tanager.parameters import log_posterior, posterior
 from tanager.structure import Structure
 
 
-class NetworkPredictor(Classifier, Decides):
+class NetworkPredictor(Classifier):
     """Predicts, scores and explains rows with `network_`."""
 
     network_: Network
@@ -48,6 +50,10 @@ class NetworkPredictor(Classifier, Decides):
     engine: str | Engine
     n_jobs: int | None
     memory_limit: str | int | None
+
+    decide = decide
+    next_question = find_questions
+    nearest = find_nearest
 
     def predict(self, X: Any, *, abstain: float | None = None) -> NDArray[Any]:
         """Return the most probable class of each row.

@@ -14,9 +14,8 @@ from tanager.cli.options import Json, Model, Texts, given_flags
 from tanager.codes.reading import Reading
 from tanager.errors import ConfigurationError
 from tanager.network import Network, NetworkInformation
-from tanager.network.information import SPOKEN_FOR
 from tanager.network.files import read_model
-from tanager.network.information import n_probabilities
+from tanager.network.information import SPOKEN_FOR, n_probabilities
 
 BAR_WIDTH = 12
 

@@ -14,7 +14,7 @@ from tanager.codes import Column, Groups, NumericColumn
 from tanager.codes.groups import join_values
 from tanager.codes.rows import EqualByArrays
 from tanager.drawing.svg import card
-from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.errors import ConfigurationError, check_cells
 from tanager.parameters import DenseTable, GroupedTable, TreeTable
 
 if TYPE_CHECKING:
@@ -211,11 +211,8 @@ def _look_up(table: TreeTable, contexts: NDArray[np.int64]) -> NDArray[np.float6
     """Return log P(x | context) for every value, (n_contexts, arity)."""
     arity = table.contexts.arity
     n_cells = contexts.shape[1] * arity
-    if n_cells > MAX_CELLS:
-        raise MemoryBoundError(
-            f"The table has {n_cells:,} cells when written out, beyond the limit of {MAX_CELLS:,}. "
-            "Learn a structure with fewer parents to read its tables."
-        )
+    remedy = "Learn a structure with fewer parents to read its tables."
+    check_cells("Written out, the table has", n_cells, MAX_CELLS, remedy)
     arities = np.array(table.member_arities, np.int64)
     codes = np.empty((len(arities), contexts.shape[1], arity), np.uint16)
     codes[:-1] = contexts[1:, :, None]
@@ -278,12 +275,16 @@ class Answer(EqualByArrays):
             return pd.DataFrame({"probability": self.probabilities.ravel()}, index=index)
         return pd.DataFrame(self.probabilities.reshape(self.n_rows, -1), columns=index)
 
+    def _pairs(self) -> list[tuple[tuple[str, ...], float]]:
+        """Return each combination of values with its probability, for one row of evidence."""
+        return list(zip(product(*self.values), self.probabilities.ravel().tolist(), strict=True))
+
     def __str__(self) -> str:
         title = f"P({', '.join(self.targets)} | evidence)"
         if self.n_rows is not None:
             sizes = " × ".join(str(len(names)) for names in self.values)
             return f"{title}: {self.n_rows:,} rows, {sizes} values"
-        pairs = list(zip(product(*self.values), self.probabilities.ravel().tolist(), strict=True))
+        pairs = self._pairs()
         lines = [[*names, f"{p:.4f}"] for names, p in pairs[:SHOWN]]
         shown = align_columns([[*self.targets, "P"], *lines], len(self.targets) + 1)
         rest = len(pairs) - len(lines)
@@ -292,8 +293,7 @@ class Answer(EqualByArrays):
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        many = self.n_rows is not None
-        pairs = [] if many else list(zip(product(*self.values), self.probabilities.ravel().tolist()))
+        pairs = self._pairs() if self.n_rows is None else []
         return card("answer.html.j2", answer=self, pairs=pairs)
 
 

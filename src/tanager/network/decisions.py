@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import isfinite
 from numbers import Real
@@ -17,9 +17,7 @@ from tanager.numerics import Floats
 from tanager.parameters import posterior
 
 if TYPE_CHECKING:
-    from tanager.network.nearest import Change
     from tanager.network.network import Network
-    from tanager.network.next_question import Questions
 
 
 TIE = 1e-9  # relative to the largest cost: smaller differences between actions count as ties
@@ -114,179 +112,43 @@ class Decisions(EqualByArrays):
         return f"Decisions({len(self):,} rows: {counts})"
 
 
-class Decides:
-    """`decide`, `next_question` and `nearest`, for a network and a classifier that has one."""
+def decide(model: Any, X: Any, costs: Any) -> Decisions:
+    """Return the action of least expected cost for each row.
 
-    def _asked(self) -> Network:
-        """Return the network."""
-        from tanager.network.network import network_of
+    Parameters
+    ----------
+    X : table
+    costs : mapping, DataFrame, array-like, "absolute" or "squared"
+        The cost of each action in each class: a mapping from actions to mappings from
+        classes to numbers (or to one number for all classes, such as the price of asking a
+        person), a DataFrame with actions as its index and classes as its columns, or, if
+        the actions are the classes, an array of shape (n_classes, n_classes), with a row per
+        action. Negative costs are gains. For ordered classes (``classes_ordered``),
+        "absolute" charges the number of classes the decision is off, and so decides for the
+        median; "squared" its square.
 
-        return network_of(self)
+    Returns
+    -------
+    Decisions
+        `actions`, `expected_costs` and `margin`.
 
-    def decide(self, X: Any, costs: Any) -> Decisions:
-        """Return the action of least expected cost for each row.
-
-        Parameters
-        ----------
-        X : table
-        costs : mapping, DataFrame, array-like, "absolute" or "squared"
-            The cost of each action in each class: a mapping from actions to mappings from
-            classes to numbers (or to one number for all classes, such as the price of asking a
-            person), a DataFrame with actions as its index and classes as its columns, or, if
-            the actions are the classes, an array of shape (n_classes, n_classes), with a row per
-            action. Negative costs are gains. For ordered classes (``classes_ordered``),
-            "absolute" charges the number of classes the decision is off, and so decides for the
-            median; "squared" its square.
-
-        Returns
-        -------
-        Decisions
-            `actions`, `expected_costs` and `margin`.
-
-        Examples
-        --------
-        >>> from tanager import BayesNetClassifier
-        >>> clf = BayesNetClassifier("naive", "laplace")
-        >>> clf = clf.fit([["a"], ["b"], ["b"]], ["no", "yes", "yes"])
-        >>> costs = {"treat": {"no": 2, "yes": 0}, "wait": {"no": 0, "yes": 9}, "ask": 1}
-        >>> found = clf.decide([["a"], ["b"]], costs)
-        >>> found.actions.tolist(), found.margin.round(2).tolist()
-        (['ask', 'treat'], [0.28, 0.54])
-        """
-        network = self._asked()
-        table = read_costs(network, costs)
-        score = getattr(self, "predict_joint_log_proba", network.log_joint)
-        return table.decisions(np.asarray(score(X)))
-
-    def next_question(
-        self,
-        row: Any,
-        costs: Any = None,
-        *,
-        prices: Mapping[str, float] | float = 0.0,
-        budget: float | None = None,
-        among: Sequence[str] | None = None,
-        n: int = 1,
-        method: str = "greedy",
-        adaptive: bool = False,
-    ) -> Questions:
-        r"""Return which unknown feature to ask about or measure next, and what it's worth.
-
-        Parameters
-        ----------
-        row : mapping or one-row table
-            What is known, as evidence for `Network.query`. Other features are unknown, and can be
-            asked about.
-        costs : optional
-            As for `decide`. A question is then worth what it saves; without costs, its worth is the
-            information it gives about the class, in bits.
-        prices : mapping or float, default=0
-            The cost of each question, in the unit of `costs`; features that aren't listed are free.
-        budget : float, optional
-            The largest total price of the questions in the plan.
-        among : sequence of str, optional
-            The features that can be asked about; by default, all that are unknown.
-        n : int, default=1
-            The largest number of questions in the plan.
-        method : {"greedy", "exact"}, default="greedy"
-            How to find a plan of several questions. Greedy adds the most valuable question given
-            those already chosen, and misses questions that are only valuable in combination; exact
-            compares all plans of up to `n`.
-        adaptive : bool, default=False
-            Whether each question may depend on the answers so far: the plan is then a tree. By
-            default, all questions are asked before you decide.
-
-        Returns
-        -------
-        Questions
-            All affordable questions, best first, and the `plan` or its `tree`.
-
-        Notes
-        -----
-        Given what is known, :math:`e`, a question about :math:`x` saves
-
-        .. math:: \min_a E[c_a \mid e] - \sum_x P(x \mid e) \min_a E[c_a \mid e, x]
-
-        in expectation, which is never negative, and zero if no answer changes the decision.
-        All probabilities are exact.
-
-        Examples
-        --------
-        >>> from tanager import BayesNetClassifier
-        >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
-        >>> clf = BayesNetClassifier("tan", "laplace").fit(X, ["wet", "wet", "dry", "dry"] * 5)
-        >>> clf.next_question({}, {"umbrella": 1, "none": {"wet": 4, "dry": 0}}, prices=0.1)
-        umbrella costs 1.0000 now
-        question   saves   price      net
-        x0        0.3333  0.1000   0.2333
-        x1        0.0780  0.1000  -0.0220
-        Ask: x0
-        """
-        from tanager.network.next_question import find_questions
-
-        table = None if costs is None else read_costs(self._asked(), costs)
-        options = prices, budget, among, n, method, adaptive
-        return find_questions(self._asked(), row, table, *options)
-
-    def nearest(
-        self,
-        row: Any,
-        to: Any = None,
-        *,
-        fixed: Sequence[str] = (),
-        costs: Any = None,
-        max_changes: int = 3,
-        n: int = 3,
-    ) -> list[Change]:
-        """Return the smallest changes to a row that change the decision.
-
-        Rows with the fewest changed features come first, and among these the most probable by
-        the network's P(row).
-
-        Parameters
-        ----------
-        row : mapping or one-row table
-            What is known, one value per feature. Unknown features stay unknown.
-        to : class or action, optional
-            The desired decision; by default, any other than that for the row.
-        fixed : sequence of str
-            Features that can't be changed.
-        costs : optional
-            As for `decide`; without costs, the decision is the most probable class.
-        max_changes : int, default=3
-            How many features may change.
-        n : int, default=3
-            How many changes to return, each of a different set of features.
-
-        Returns
-        -------
-        list of Change
-            All with the same, smallest number of changes; empty if `max_changes` isn't enough.
-
-        Notes
-        -----
-        Up to four million combinations are tried exhaustively, and `Change.exact` is then True.
-        Beyond that, a beam search keeps the 256 rows nearest to the decision for each number of
-        changes. No feature is changed to missing. The result isn't causal: it's what the network
-        would predict for a different row.
-
-        Examples
-        --------
-        >>> from tanager import BayesNetClassifier
-        >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
-        >>> clf = BayesNetClassifier("tan", "laplace").fit(X, ["wet", "wet", "dry", "dry"] * 5)
-        >>> clf.nearest({"x0": "rain", "x1": "mild"}, "dry")
-        [x0: rain -> sun: dry]
-        """
-        from tanager.network.nearest import find_nearest
-
-        network = self._asked()
-        table = read_costs(network, "error" if costs is None else costs)
-        return find_nearest(network, row, to, fixed, table, max_changes, n)
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> clf = BayesNetClassifier("naive", "laplace")
+    >>> clf = clf.fit([["a"], ["b"], ["b"]], ["no", "yes", "yes"])
+    >>> costs = {"treat": {"no": 2, "yes": 0}, "wait": {"no": 0, "yes": 9}, "ask": 1}
+    >>> found = clf.decide([["a"], ["b"]], costs)
+    >>> found.actions.tolist(), found.margin.round(2).tolist()
+    (['ask', 'treat'], [0.28, 0.54])
+    """
+    network: Network = model._asked()
+    score = getattr(model, "predict_joint_log_proba", network.log_joint)
+    return read_costs(network, costs).decisions(np.asarray(score(X)))
 
 
 def read_costs(network: Network, costs: Any) -> Costs:
-    """Return the costs passed to `Decides.decide`; "error" costs one for each wrong decision."""
+    """Return the costs passed to `decide`; "error" costs one for each wrong decision."""
     if isinstance(costs, Costs):
         return costs
     labels = network.codebook.classes.tolist()

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.errors import ConfigurationError, MemoryBoundError, check_cells
 from tanager.network.answers import LabelledTable, group_labels
 from tanager.network.evidence import find_class
 from tanager.network.given_tables import CLASS, GivenFamily, log_or_impossible, read_table
@@ -210,10 +210,8 @@ def with_table(
         table = dict(zip(table.contexts, table.probabilities, strict=True))
     chances = read_table(codebook, family, table, feature, contexts)
     if np.isnan(chances).any():
-        if chances.size > MAX_SPELLED:
-            raise MemoryBoundError(
-                f"The table of {feature!r} is too large to keep a part of it. Give all contexts."
-            )
+        what = f"Keeping a part of the table of {feature!r} takes"
+        check_cells(what, chances.size, MAX_SPELLED, "Give all contexts.")
         before = (grouped or old.to_dense()).log_prob
         chances = np.where(np.isnan(chances), np.exp(np.moveaxis(before, -1, 0)), chances)
     logs = np.ascontiguousarray(np.moveaxis(log_or_impossible(chances), 0, -1))
@@ -248,11 +246,8 @@ def with_edge(
     wider = replace(structure, parent_indices=tuple(parents))  # raises if there is a cycle
     members = (*parents[at], structure.selected[at])
     n_cells = prod(int(arities[m]) for m in members) * network.log_prior.shape[0]
-    if n_cells > MAX_SPELLED:
-        raise MemoryBoundError(
-            f"With {parent!r} the table of {feature!r} has {n_cells:,} cells, beyond the limit of "
-            f"{MAX_SPELLED:,}. Take out another parent first."
-        )
+    what = f"With {parent!r} the table of {feature!r} has"
+    check_cells(what, n_cells, MAX_SPELLED, "Take out another parent first.")
     logs = network.tables.families[at].to_dense().log_prob
     wide = np.repeat(logs[..., None, :, :], int(arities[added]), axis=-3)
     families = list(network.tables.families)

@@ -33,7 +33,7 @@ from tanager.codes import Codebook
 from tanager.codes.columns import CategoricalColumn
 from tanager.codes.rows import MAX_ARITY
 from tanager.codes.targets import class_array
-from tanager.errors import ConfigurationError, MemoryBoundError, listed, nearest
+from tanager.errors import ConfigurationError, MemoryBoundError, check_cells, listed, nearest
 from tanager.network.exports.bif import Variable
 from tanager.network.given_tables import log_or_impossible
 from tanager.network.marginal import align, eliminate
@@ -98,13 +98,10 @@ class _Graph:
 
     def check(self, nodes: Collection[int], why: str) -> None:
         """Raise if a table is too large, and state its width."""
-        if self.cells(nodes) > MAX_CELLS:
-            raise MemoryBoundError(
-                f"{why} takes a table over {len(nodes)} nodes "
-                f"({listed((self.names[n] for n in sorted(nodes)), 8)}): width {len(nodes) - 1}, "
-                f"{self.cells(nodes):,} cells, beyond the limit of {MAX_CELLS:,}. Choose another "
-                "target, or other hidden nodes."
-            )
+        names = listed((self.names[n] for n in sorted(nodes)), 8)
+        what = f"{why} takes a table over {len(nodes)} nodes ({names}): width {len(nodes) - 1},"
+        remedy = "Choose another target, or other hidden nodes."
+        check_cells(what, self.cells(nodes), MAX_CELLS, remedy)
 
     def family(self, node: int) -> set[int]:
         """Return the nodes of the largest table needed to remove a node."""
@@ -211,11 +208,8 @@ def _assemble(graph: _Graph, root: int, coding: _Coding) -> Network:
         family = {*graph.tables[at].parents, at, root}
         graph.check(family, f"The table of {graph.names[at]!r} with the class")
         total += graph.cells(family)
-    if total > 4 * MAX_CELLS:
-        raise MemoryBoundError(
-            f"The tables of this network with the class have {total:,} cells, beyond the limit of "
-            f"{4 * MAX_CELLS:,}. Choose another target."
-        )
+    what = "The tables of this network with the class have"
+    check_cells(what, total, 4 * MAX_CELLS, "Choose another target.")
     parents, families = {}, {}
     for at, column in coding.place.items():
         table = graph.tables[at]

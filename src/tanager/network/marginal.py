@@ -21,7 +21,7 @@ import numpy as np
 
 from tanager import native
 from tanager.codes import Codes
-from tanager.errors import ApproximationWarning, MemoryBoundError
+from tanager.errors import ApproximationWarning, MemoryBoundError, check_cells, listed
 from tanager.numerics import Floats, Ints, log_sum_exp
 from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.tables import family_members
@@ -283,11 +283,9 @@ def elimination_order(
     for feature, around in eliminate(features, scopes, size):
         together = sorted((feature, *around))
         if size(together) > bound:
-            raise MemoryBoundError(
-                f"The unknown features {', '.join(repr(names[f]) for f in together)} depend on one "
-                f"another: summing them out together takes {size(together):,} cells, beyond the "
-                f"bound of {bound:,}. Give the value of some of them, or learn a structure with "
-                "fewer parents."
-            )
+            unknown = listed((names[f] for f in together), len(together))
+            what = f"The unknown features {unknown} depend on one another: summing them out takes"
+            remedy = "Give the value of some of them, or learn a structure with fewer parents."
+            check_cells(what, size(together), bound, remedy)
         order.append(feature)
     return order

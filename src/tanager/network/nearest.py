@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tanager.codes import Codes
 from tanager.errors import ConfigurationError, listed, nearest
-from tanager.network.decisions import Costs
+from tanager.network.decisions import Costs, read_costs
 from tanager.network.evidence import check_count, find_feature, one_row
 from tanager.network.propagation import require_probabilities
 from tanager.numerics import Floats, log_sum_exp
@@ -62,15 +62,57 @@ class Change:
 
 
 def find_nearest(
-    network: Network,
+    model: Any,
     row: Any,
-    to: Any,
-    fixed: Sequence[str],
-    costs: Costs,
-    max_changes: int,
-    n: int,
+    to: Any = None,
+    *,
+    fixed: Sequence[str] = (),
+    costs: Any = None,
+    max_changes: int = 3,
+    n: int = 3,
 ) -> list[Change]:
-    """Implement `Decides.nearest`; `costs` defines the decision."""
+    """Return the smallest changes to a row that change the decision.
+
+    Rows with the fewest changed features come first, and among these the most probable by
+    the network's P(row).
+
+    Parameters
+    ----------
+    row : mapping or one-row table
+        What is known, one value per feature. Unknown features stay unknown.
+    to : class or action, optional
+        The desired decision; by default, any other than that for the row.
+    fixed : sequence of str
+        Features that can't be changed.
+    costs : optional
+        As for `decide`; without costs, the decision is the most probable class.
+    max_changes : int, default=3
+        How many features may change.
+    n : int, default=3
+        How many changes to return, each of a different set of features.
+
+    Returns
+    -------
+    list of Change
+        All with the same, smallest number of changes; empty if `max_changes` isn't enough.
+
+    Notes
+    -----
+    Up to four million combinations are tried exhaustively, and `Change.exact` is then True.
+    Beyond that, a beam search keeps the 256 rows nearest to the decision for each number of
+    changes. No feature is changed to missing. The result isn't causal: it's what the network
+    would predict for a different row.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+    >>> clf = BayesNetClassifier("tan", "laplace").fit(X, ["wet", "wet", "dry", "dry"] * 5)
+    >>> clf.nearest({"x0": "rain", "x1": "mild"}, "dry")
+    [x0: rain -> sun: dry]
+    """
+    network: Network = model._asked()
+    table = read_costs(network, "error" if costs is None else costs)
     require_probabilities(network)
     check_count("max_changes", max_changes, 0)
     check_count("n", n, 1)
@@ -80,7 +122,7 @@ def find_nearest(
             "nearest changes values of features: give one value per feature, and leave the others "
             "and the class out."
         )
-    search = _Search(network, np.ascontiguousarray(known.codes), costs, to)
+    search = _Search(network, np.ascontiguousarray(known.codes), table, to)
     free = _free(network, known.codes[:, 0], fixed)
     exact = True
     search.look((), search.start)

@@ -18,11 +18,13 @@ from tanager.codes import Codebook, Codes
 from tanager.errors import ConfigurationError
 from tanager.network import answers, editing, graph, queries
 from tanager.network.checks import check_probabilities
-from tanager.network.decisions import Decides
+from tanager.network.decisions import decide
 from tanager.network.drift import find_drift
 from tanager.network.editing import Edit
 from tanager.network.exports import bif, c, javascript, onnx, sql
 from tanager.network.information import NetworkInformation
+from tanager.network.nearest import find_nearest
+from tanager.network.next_question import find_questions
 from tanager.network.reference import (
     Reference,
     Watch,
@@ -40,7 +42,7 @@ from tanager.structure import Structure
 
 
 @dataclass(frozen=True)
-class Network(Decides):
+class Network:
     """A Bayesian network with a class node, as learned by a classifier.
 
     Immutable and safe to share between threads. `X` is any table that
@@ -98,6 +100,10 @@ class Network(Decides):
     surprise = surprise
     drift = find_drift
 
+    decide = decide
+    next_question = find_questions
+    nearest = find_nearest
+
     edit = editing.edit
     with_table = editing.with_table
     with_edge = editing.with_edge
@@ -116,6 +122,10 @@ class Network(Decides):
 
     def __post_init__(self) -> None:
         check_probabilities(self.tables, self.structure, self.codebook.domain)
+
+    def _asked(self) -> Network:
+        """Return the network of what decides: itself, as a classifier returns its own."""
+        return self
 
     def __hash__(self) -> int:
         return hash((self.codebook, self.structure))
@@ -237,7 +247,6 @@ class Network(Decides):
 
     def __repr__(self) -> str:
         return f"Network({self.summary()})"
-
 
 
 def network_of(model: Any) -> Network:

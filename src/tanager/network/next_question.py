@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tanager.errors import ConfigurationError, MemoryBoundError, listed
+from tanager.errors import ConfigurationError, check_cells, listed
 from tanager.network.answers import align_columns
-from tanager.network.decisions import Costs, is_number
+from tanager.network.decisions import Costs, is_number, read_costs
 from tanager.network.evidence import check_count, find_feature, one_row
 from tanager.network.propagation import Propagation
 from tanager.network.queries import refuse_impossible
@@ -173,17 +173,71 @@ class Questions:
 
 
 def find_questions(
-    network: Network,
+    model: Any,
     row: Any,
-    costs: Costs | None,
-    prices: Mapping[str, float] | float,
-    budget: float | None,
-    among: Sequence[str] | None,
-    n: int,
-    method: str,
-    adaptive: bool,
+    costs: Any = None,
+    *,
+    prices: Mapping[str, float] | float = 0.0,
+    budget: float | None = None,
+    among: Sequence[str] | None = None,
+    n: int = 1,
+    method: str = "greedy",
+    adaptive: bool = False,
 ) -> Questions:
-    """Implement `Decides.next_question`."""
+    r"""Return which unknown feature to ask about or measure next, and what it's worth.
+
+    Parameters
+    ----------
+    row : mapping or one-row table
+        What is known, as evidence for `Network.query`. Other features are unknown, and can be
+        asked about.
+    costs : optional
+        As for `decide`. A question is then worth what it saves; without costs, its worth is the
+        information it gives about the class, in bits.
+    prices : mapping or float, default=0
+        The cost of each question, in the unit of `costs`; features that aren't listed are free.
+    budget : float, optional
+        The largest total price of the questions in the plan.
+    among : sequence of str, optional
+        The features that can be asked about; by default, all that are unknown.
+    n : int, default=1
+        The largest number of questions in the plan.
+    method : {"greedy", "exact"}, default="greedy"
+        How to find a plan of several questions. Greedy adds the most valuable question given
+        those already chosen, and misses questions that are only valuable in combination; exact
+        compares all plans of up to `n`.
+    adaptive : bool, default=False
+        Whether each question may depend on the answers so far: the plan is then a tree. By
+        default, all questions are asked before you decide.
+
+    Returns
+    -------
+    Questions
+        All affordable questions, best first, and the `plan` or its `tree`.
+
+    Notes
+    -----
+    Given what is known, :math:`e`, a question about :math:`x` saves
+
+    .. math:: \min_a E[c_a \mid e] - \sum_x P(x \mid e) \min_a E[c_a \mid e, x]
+
+    in expectation, which is never negative, and zero if no answer changes the decision.
+    All probabilities are exact.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["rain", "cold"], ["rain", "mild"], ["sun", "warm"], ["sun", "mild"]] * 5
+    >>> clf = BayesNetClassifier("tan", "laplace").fit(X, ["wet", "wet", "dry", "dry"] * 5)
+    >>> clf.next_question({}, {"umbrella": 1, "none": {"wet": 4, "dry": 0}}, prices=0.1)
+    umbrella costs 1.0000 now
+    question   saves   price      net
+    x0        0.3333  0.1000   0.2333
+    x1        0.0780  0.1000  -0.0220
+    Ask: x0
+    """
+    network: Network = model._asked()
+    table = None if costs is None else read_costs(network, costs)
     if method not in ("greedy", "exact"):
         raise ConfigurationError(f"method={method!r}. Allowed: 'greedy', 'exact'.")
     check_count("n", n, 1)
@@ -194,25 +248,25 @@ def find_questions(
         wanted = {find_feature(network.structure.names, name, "among") for name in few}
     most = inf if budget is None else _number(budget, "budget")
     known = one_row(network, row)
-    asked = _Asked(network, (known.fixed(network), *known.logs), costs, price, most, wanted)
+    asked = _Asked(network, (known.fixed(network), *known.logs), table, price, most, wanted)
     names = network.structure.names
     ranked = sorted(
         (Question(names[f], asked.alone[f], price[f]) for f in asked.open),
-        key=lambda q: (-(q.net if costs else q.gain), q.price),
+        key=lambda q: (-(q.net if table else q.gain), q.price),
     )
 
-    head = "bits" if costs is None else "cost", asked.now, asked.action, tuple(ranked)
+    head = "bits" if table is None else "cost", asked.now, asked.action, tuple(ranked)
     exact = method == "exact" or n == 1
     if adaptive:
         asked.check_tree(n, exact=exact)
         tree = asked.best_step(n, exact=exact)
-        gain = asked.now - tree.left + (tree.price if costs else 0.0)
+        gain = asked.now - tree.left + (tree.price if table else 0.0)
         first = () if tree.question is None else (tree.question,)
         return Questions(*head, first, gain, tree.price, exact, tree)
 
     def worth(some: tuple[int, ...], gain: float) -> tuple[float, float]:
         total = sum(price[f] for f in some)
-        return (gain - total if costs else gain), -total
+        return (gain - total if table else gain), -total
 
     best: tuple[int, ...] = ()
     gain = 0.0
@@ -352,12 +406,10 @@ class _Asked:
         out = {}
         for feature in features:
             asked = (feature, *some)
-            if prod(int(arities[f]) for f in asked) * len(self.network.log_prior) > MOST_CELLS:
-                names = listed(self.network.structure.names[f] for f in asked)
-                raise MemoryBoundError(
-                    f"The answers to {names} have too many combinations to be compared "
-                    f"({MOST_CELLS:,} are allowed). Lower n, or name other questions with among=."
-                )
+            n_cells = prod(int(arities[f]) for f in asked) * len(self.network.log_prior)
+            names = listed(self.network.structure.names[f] for f in asked)
+            remedy = "Lower n, or name other questions with among=."
+            check_cells(f"Comparing the answers to {names} takes", n_cells, MOST_CELLS, remedy)
             gain = self.now - self._left(found.values(asked, found.joints[feature]))
             out[feature] = gain if gain > self.nothing else 0.0
         return out

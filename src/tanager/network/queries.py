@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Codes, MatchedTable, NumericColumn
 from tanager.codes.decoding import column_edges, decode
-from tanager.errors import ConfigurationError, DataError, MemoryBoundError
+from tanager.errors import ConfigurationError, DataError, check_cells, listed
 from tanager.network.answers import Answer, Completion
 from tanager.network.evidence import (
     LEAST,
@@ -86,12 +86,9 @@ def query(network: Network, targets: str | Sequence[str], evidence: Any = None) 
             )
     shape = tuple(int(domain.arities[f]) for f in features)
     n_rows = known.codes.shape[1]
-    if n_rows * prod(shape) * domain.n_classes > MOST_CELLS:
-        raise MemoryBoundError(
-            f"The answer for {', '.join(map(repr, names))} has {prod(shape):,} combinations for "
-            f"each of {n_rows:,} rows and {domain.n_classes} classes, beyond the limit of "
-            f"{MOST_CELLS:,} cells. Ask about fewer features, or fewer rows at a time."
-        )
+    what = f"The answer for {listed(names)}, for {n_rows:,} rows and every class, takes"
+    remedy = "Ask about fewer features, or fewer rows at a time."
+    check_cells(what, n_rows * prod(shape) * domain.n_classes, MOST_CELLS, remedy)
     if known.likelihoods:
         found = Propagation(network, known.fixed(network), *known.logs, tuple(features))
         with np.errstate(divide="ignore"):

@@ -17,7 +17,7 @@ import numpy as np
 
 from tanager.codes import Codes, Groups
 from tanager.codes.groups import group_codes, tells_all
-from tanager.errors import MemoryBoundError
+from tanager.errors import check_cells
 from tanager.network.marginal import add_unknown_sums
 from tanager.numerics import Floats, Ints, log_sum_exp
 from tanager.parameters import DenseTable, FamilyTable, GroupedTable, Tables
@@ -70,11 +70,8 @@ class Views(NamedTuple):
             return table.log_prob[tuple(known.get(m, slice(None)) for m in members)]
         shape = [1 if m in known else int(self.sizes[m]) for m in members]
         n_cells = prod(shape) * table.n_classes
-        if n_cells > LARGE_CELLS:
-            raise MemoryBoundError(
-                f"The table of {self.structure.features[at]!r} has {n_cells:,} cells, too many to "
-                "be spelled out. Learn a structure with fewer parents."
-            )
+        what = f"Spelled out, the table of {self.structure.features[at]!r} has"
+        check_cells(what, n_cells, LARGE_CELLS, "Learn a structure with fewer parents.")
         codes = np.indices(shape, np.uint16).reshape(len(shape), -1)
         for place, member in enumerate(members):
             codes[place] += known.get(member, 0)
@@ -122,11 +119,9 @@ def renormalise_by_groups(tables: Tables, structure: Structure, arities: Ints) -
     """
     views = Views.of(tables, structure, arities)
     for name, table in zip(structure.features, views.tables.families, strict=True):
-        if prod(table.member_arities) * table.n_classes > MAX_SPELLED:
-            raise MemoryBoundError(
-                f"The table of {name!r} is too large to be edited. Learn a structure with fewer "
-                "parents."
-            )
+        n_cells = prod(table.member_arities) * table.n_classes
+        what = f"Editing takes the table of {name!r},"
+        check_cells(what, n_cells, MAX_SPELLED, "Learn a structure with fewer parents.")
     proper = renormalise(structure, views.tables)
     # A sum over a child's values depends on a parent as the child does: by these groups.
     known = _views(tables, structure, arities, own=False)

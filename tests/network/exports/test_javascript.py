@@ -146,7 +146,7 @@ def test_a_sparse_table_too_large_to_spell_out_is_named():
     x = rng.integers(0, 200, (300, 4))
     clf = BayesNetClassifier(KDB(k=3, adjusted=False), "m-estimate", categorical_features="all")
     network = clf.fit(x, rng.integers(0, 2, 300)).network_
-    with pytest.raises(MemoryBoundError, match="the largest is that of 'x"):
+    with pytest.raises(MemoryBoundError, match=r"that of 'x.' is the largest"):
         network.to_javascript()
 
 

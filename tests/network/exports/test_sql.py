@@ -295,7 +295,7 @@ def test_what_one_statement_cannot_sum_out_is_refused(monkeypatch):
     for dialect in ("duckdb", "postgres", "sqlite", "case"):
         assert wide.to_sql(dialect=dialect).startswith("WITH")
     monkeypatch.setattr("tanager.network.exports.sql.MAX_TERMS", 1 << 15)
-    with pytest.raises(MemoryBoundError, match="terms, beyond the limit of 32,768"):
+    with pytest.raises(MemoryBoundError, match="cells, beyond the limit of 32,768"):
         wide.to_sql()
     assert wide.to_onnx() is not None
     scores = Tables(network.log_prior, network.tables.families, normalized=False)

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.errors import ConfigurationError, check_cells
 from tanager.network.answers import group_labels
 
 if TYPE_CHECKING:
@@ -92,12 +92,8 @@ def _n_cells(table: FamilyTable) -> int:
 
 def _spell(table: FamilyTable, name: str) -> NDArray[np.float64]:
     """Return P(x | y, parents), (n_classes, *parents, values)."""
-    n_cells = _n_cells(table)
-    if n_cells > MAX_CELLS:
-        raise MemoryBoundError(
-            f"The table of {name!r} has {n_cells:,} cells when written out, beyond the limit of "
-            f"{MAX_CELLS:,}. Learn a structure with fewer parents to export it."
-        )
+    remedy = "Learn a structure with fewer parents to export it."
+    check_cells(f"Written out, the table of {name!r} has", _n_cells(table), MAX_CELLS, remedy)
     chances = np.exp(np.moveaxis(table.to_dense().log_prob, -1, 0))
     total: NDArray[np.float64] = chances.sum(axis=-1, keepdims=True)
     return chances / total

@@ -9,7 +9,7 @@ from itertools import accumulate, chain
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.errors import ConfigurationError, check_cells
 from tanager.network.decisions import read_costs
 from tanager.network.exports.bif import distinct
 from tanager.network.exports.recipe import Input, Recipe, make_recipe
@@ -55,7 +55,8 @@ def to_c(
     if spread:
         remedy = "Export with unknowns=False: rows with unknown values then get NaN."
         recipe.check_width(MAX_STEP_CELLS, remedy)
-        _check_stack(recipe, remedy)
+        what = "On the stack, summing out unknown features takes"
+        check_cells(what, sum(_message_sizes(recipe)), MAX_STACK_CELLS, remedy, "unknowns")
     groups = [given.groups or () for given in recipe.inputs]
     starts = accumulate(map(len, groups), initial=0)
     messages = _message_sizes(recipe)
@@ -138,16 +139,6 @@ def _message_sizes(recipe: Recipe) -> list[int]:
     return [
         prod(step.shape[:-1]) * recipe.n_classes if step.separator else 0 for step in recipe.steps
     ]
-
-
-def _check_stack(recipe: Recipe, remedy: str) -> None:
-    total = sum(_message_sizes(recipe))
-    if total > MAX_STACK_CELLS:
-        raise MemoryBoundError(
-            f"Summing out unknown features takes {total:,} numbers on the stack, beyond the bound "
-            f"of {MAX_STACK_CELLS:,}. {remedy}",
-            parameter="unknowns",
-        )
 
 
 def _numbers(values: Iterable[Any], digits: int = 17) -> str:

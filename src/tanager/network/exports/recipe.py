@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from tanager.codes.columns import NumericColumn
 from tanager.codes.groups import tells_all
-from tanager.errors import ConfigurationError, MemoryBoundError
+from tanager.errors import ConfigurationError, check_cells, listed
 from tanager.network.editing import Edit
 from tanager.network.exports.bif import target_name
 from tanager.network.marginal import eliminate
@@ -140,12 +140,10 @@ class Recipe:
         log_prob = self.families[at].log_prob
         sizes = log_prob.shape[:-1]
         n_cells = prod(size + 1 for size in sizes) * self.n_classes
-        if n_cells > MAX_WITH_UNKNOWN:
-            raise MemoryBoundError(
-                f"The table of {self.inputs[at].name!r} with its {len(sizes) - 1} parents has "
-                f"{n_cells:,} cells once each of them may be unknown, beyond the limit of "
-                f"{MAX_WITH_UNKNOWN:,}. Learn a structure with fewer parents to export it."
-            )
+        table_of = f"the table of {self.inputs[at].name!r} with its {len(sizes) - 1} parents has"
+        remedy = "Learn a structure with fewer parents to export it."
+        what = f"Where each member may be unknown, {table_of}"
+        check_cells(what, n_cells, MAX_WITH_UNKNOWN, remedy)
         table = np.full([*(size + 1 for size in sizes), self.n_classes], np.nan)
         table[tuple(slice(size) for size in sizes)] = log_prob
         table[..., -1, :] = 0.0
@@ -175,15 +173,10 @@ class Recipe:
         if not self.sums:
             return
         widest = max(self.steps, key=lambda step: prod(step.shape))
-        n_cells = prod(widest.shape) * self.n_classes
-        if n_cells > max_cells:
-            together = sorted((widest.input, *widest.separator))
-            names = ", ".join(repr(self.inputs[i].name) for i in together)
-            raise MemoryBoundError(
-                f"Rows with unknown values cannot be scored there: {names} would have to be summed "
-                f"out together, {n_cells:,} cells, beyond the limit of {max_cells:,}. {remedy}",
-                parameter="unknowns",
-            )
+        together = sorted((widest.input, *widest.separator))
+        names = listed((self.inputs[i].name for i in together), len(together))
+        what = f"Rows with unknown values can't be scored there: summing out {names} together takes"
+        check_cells(what, prod(widest.shape) * self.n_classes, max_cells, remedy, "unknowns")
 
 
 def make_recipe(network: Network) -> Recipe:
@@ -294,13 +287,10 @@ def _check_tables(names: Sequence[str], views: Views) -> None:
         sizes[name] = prod(table.member_arities) * table.n_classes + (
             0 if logs is None else logs.size
         )
-    if sum(sizes.values()) > MAX_CELLS:
-        largest = max(sizes, key=lambda name: sizes[name])
-        raise MemoryBoundError(
-            f"The tables have {sum(sizes.values()):,} cells when written out, beyond the limit of "
-            f"{MAX_CELLS:,}; the largest is that of {largest!r} with {sizes[largest]:,}. Learn a "
-            "structure with fewer parents, or fewer bins, to export it."
-        )
+    largest = max(sizes, key=sizes.__getitem__, default="")
+    what = f"Written out, the tables, of which that of {largest!r} is the largest, have"
+    remedy = "Learn a structure with fewer parents, or fewer bins, to export it."
+    check_cells(what, sum(sizes.values()), MAX_CELLS, remedy)
 
 
 def _describe(codebook: Codebook, feature: int, groups: Groups | None = None) -> Input:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tanager.errors import ConfigurationError, MemoryBoundError, listed
+from tanager.errors import ConfigurationError, check_cells, listed
 from tanager.network.decisions import Costs, read_costs
 from tanager.network.exports.bif import distinct
 from tanager.network.exports.dialects import DIALECTS, Dialect, balanced_sum, name_quoted
@@ -138,13 +138,11 @@ def _check(recipe: Recipe) -> None:
     """Raise if one statement can't sum out the unknowns."""
     remedy = "Export with unknowns=False: rows with unknown values then get NULL."
     recipe.check_probabilities("SQL", remedy)
-    if recipe.sums and recipe.n_terms > MAX_TERMS:
-        recipe.check_width(MAX_TERMS, remedy)
-        raise MemoryBoundError(
-            f"Summing out unknown features takes {recipe.n_terms:,} terms, beyond the limit of "
-            f"{MAX_TERMS:,}. {remedy} ONNX, C and JavaScript take any.",
-            parameter="unknowns",
-        )
+    recipe.check_width(MAX_TERMS, remedy)
+    if recipe.sums:
+        remedy += " ONNX, C and JavaScript take any."
+        what = "Summing out unknown features takes"
+        check_cells(what, recipe.n_terms, MAX_TERMS, remedy, "unknowns")
 
 
 def _column(name: str) -> str:
