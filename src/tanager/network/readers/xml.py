@@ -24,17 +24,19 @@ class Element:
     attributes: dict[str, str]
     place: Position
     children: list[Element] = field(default_factory=list)
-    parts: list[Word] = field(default_factory=list)  # pieces of the text, as returned by the parser
+    parts: list[str] = field(default_factory=list)  # pieces of the text, as the parser gives them
 
     def all(self, name: str) -> Iterator[Element]:
         """Iterate over the children with a given name."""
         return (child for child in self.children if child.name == name)
 
     def text(self) -> Word:
-        """Return the text, stripped, with its position."""
-        whole = "".join(part.text for part in self.parts).strip()
-        place = next((part.place for part in self.parts if part.text.strip()), self.place)
-        return Word(whole, place)
+        """Return the text, stripped."""
+        return Word("".join(self.parts).strip(), self.place)
+
+    def words(self) -> list[Word]:
+        """Return the words of the text."""
+        return [Word(word, self.place) for word in "".join(self.parts).split()]
 
     def one(self, name: str) -> Element:
         """Return the only child with a given name."""
@@ -48,20 +50,6 @@ class Element:
         if name not in self.attributes:
             fail(self.place, f"<{self.name}> lacks the attribute {name!r}")
         return Word(self.attributes[name], self.place)
-
-    def words(self) -> list[Word]:
-        """Return the words of the text."""
-        # A word may extend over two pieces; its position is that of the first.
-        found: list[Word] = []
-        joins = False
-        for part in self.parts:
-            pieces = part.text.split()
-            if pieces and joins and not part.text[0].isspace():
-                found[-1] = Word(found[-1].text + pieces.pop(0), found[-1].place)
-            found += [Word(piece, part.place) for piece in pieces]
-            if part.text:
-                joins = bool(found) and not part.text[-1].isspace()
-        return found
 
 
 def read_elements(data: bytes) -> Element:
@@ -85,14 +73,12 @@ def read_elements(data: bytes) -> Element:
     def end(_: str) -> None:
         path.pop()
 
-    def text(part: str) -> None:
-        path[-1].parts.append(Word(part, here()))
-
     def entity(*_: Any) -> None:
         fail(here(), "the file declares an entity, which networks do not need")
 
     parser.StartElementHandler, parser.EndElementHandler = start, end
-    parser.CharacterDataHandler, parser.EntityDeclHandler = text, entity
+    parser.CharacterDataHandler = lambda part: path[-1].parts.append(part)
+    parser.EntityDeclHandler = entity
     try:
         parser.Parse(data, True)
     except expat.ExpatError as error:
