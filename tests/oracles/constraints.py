@@ -42,8 +42,12 @@ def satisfied(statement, parents, names):
         return said in arcs
     if kind == "forbidden":
         return not any(said[0] in ("*", p) and said[1] in ("*", c) for p, c in arcs)
-    if kind == "tiers":
+    if kind in ("tiers", "order"):
         tier = {name: at for at, group in enumerate(said) for name in group}
         return not any(p in tier and c in tier and tier[p] > tier[c] for p, c in arcs)
+    if kind == "roots":
+        return not any(c == said for _, c in arcs)
+    if kind == "leaves":
+        return not any(p == said for p, _ in arcs)
     name, most = said
     return len(parents[names.index(name)]) <= most

@@ -36,22 +36,24 @@ def random_statements(rng, names, n_required=2):
         cut = int(rng.integers(1, 3))
         shuffled = [str(name) for name in rng.permutation(names)[:4]]
         found.append(("tiers", [shuffled[:cut], shuffled[cut:]]))
-    elif rng.random() < 0.5:
-        found.append(("tiers", [[str(name)] for name in rng.permutation(names)[:3]]))
     if rng.random() < 0.3:
-        found.append(("forbidden", ("*", pick())))
+        found.append(("order", [[str(name)] for name in rng.permutation(names)[:3]]))
     if rng.random() < 0.3:
-        found.append(("forbidden", (pick(), "*")))
+        found.append(("roots", pick()))
+    if rng.random() < 0.3:
+        found.append(("leaves", pick()))
     if rng.random() < 0.3:
         found.append(("max_parents", (pick(), int(rng.integers(0, 2)))))
     return found
 
 
 def constraints_of(statements):
-    given = {"required": [], "forbidden": [], "max_parents": {}}
+    given = {"required": [], "forbidden": [], "roots": [], "leaves": [], "max_parents": {}}
     for kind, said in statements:
         if kind == "tiers":
             given["tiers"] = said
+        elif kind == "order":
+            given["order"] = [group[0] for group in said]
         elif kind == "max_parents":
             given["max_parents"][said[0]] = said[1]
         else:
@@ -112,7 +114,7 @@ def test_a_contradiction_is_named_by_its_smallest_set(seed):
     with pytest.raises(ConfigurationError, match="contradict one another") as told:
         constraints_of(statements).resolve(names)
     text = str(told.value)
-    kinds = ("required", "forbidden", "tiers", "max_parents")
+    kinds = ("required", "forbidden", "tiers", "order", "roots", "leaves", "max_parents")
     assert sum(text.count(kind) for kind in kinds) == smallest
 
 
@@ -177,9 +179,7 @@ def test_the_default_learner_keeps_required_arcs_and_its_accuracy():
     train, test = slice(0, 1000), slice(1000, None)
     plain = BayesNetClassifier(random_state=0).fit(rows[train], y[train])
     true = Constraints(
-        required=[("a", "b"), ("c", "d")],
-        tiers=[["a"], ["b", "c"], ["d", "e"]],
-        forbidden=[("*", "a")],
+        required=[("a", "b"), ("c", "d")], tiers=[["a"], ["b", "c"], ["d", "e"]], roots=["a"]
     )
     clf = BayesNetClassifier(constraints=true, random_state=0).fit(rows[train], y[train])
     assert "a" in clf.structure_.parents["b"]
@@ -230,7 +230,7 @@ def test_arcs_that_name_the_class_are_answered_in_words():
         ({"required": [("*", "a")]}, r"required names '\*'"),
         ({"required": ["ab"]}, r"Give pairs \(parent, child\)"),
         ({"required": "ab"}, "Give a list"),
-        ({"tiers": "a"}, "Give a list"),
+        ({"roots": "a"}, "Give a list"),
         ({"tiers": [["a"], ["a", "b"]]}, "tiers names 'a' twice"),
         ({"max_parents": -1}, "whole numbers from 0 on"),
         ({"max_parents": {"a": 1.5}}, "whole numbers from 0 on"),

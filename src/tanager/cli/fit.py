@@ -132,7 +132,7 @@ def fit(
     Options:
         output (-o): The model file to write.
         constraints: A TOML file with constraints on the structure: required, forbidden, tiers,
-            max_parents.
+            order, roots, leaves, max_parents.
     Reading the table:
         drop_missing_target: Leave out rows whose target is missing.
     Columns:

@@ -47,7 +47,7 @@ class Limits:
     allowed: Flags
     required: tuple[tuple[int, ...], ...]  # required parents of each feature
     most: Ints  # (n,); maximum number of parents of each feature
-    before: Flags  # (n, n); whether tiers put the row's feature before the column's
+    before: Flags  # (n, n); whether tiers or order put the row's feature before the column's
     bans: tuple[Ban, ...] = field(default=(), repr=False)
 
     @classmethod
@@ -184,18 +184,23 @@ class Constraints:
     required : sequence of (parent, child)
         Arcs the structure must have.
     forbidden : sequence of (parent, child)
-        Arcs it must not have; ``"*"`` matches any feature: ``("*", "sex")`` leaves sex without
-        parents besides the class, ``("cough", "*")`` leaves cough without children.
+        Arcs it must not have; ``"*"`` matches any feature.
     tiers : sequence of sequences of names
         Groups of features from the earliest to the latest, such as those known at
         birth, at admission, at discharge: no arc leads from a later tier to an earlier one.
-        ``[["age"], ["smoker"], ["cough"]]`` is an order.
+    order : sequence of names
+        Features from the earliest to the latest: no arc leads from a later one to an
+        earlier one.
+    roots : sequence of names
+        Features with no parents other than the class.
+    leaves : sequence of names
+        Features without children.
     max_parents : int, mapping of names to int, or None
         The maximum number of parents of every feature, or of some, not counting the class.
 
     Notes
     -----
-    Features not named in `tiers` are free. If constraints contradict
+    Features not named in `tiers` or `order` are free. If constraints contradict
     each other, the error names the smallest contradictory set.
 
     `TAN`, `ACLL` and `RandomTree` then find the maximum-weight branching among all
@@ -215,6 +220,9 @@ class Constraints:
     required: Sequence[tuple[str, str]] = ()
     forbidden: Sequence[tuple[str, str]] = ()
     tiers: Sequence[Sequence[str]] = ()
+    order: Sequence[str] = ()
+    roots: Sequence[str] = ()
+    leaves: Sequence[str] = ()
     max_parents: int | Mapping[str, int] | None = None
 
     @classmethod
@@ -257,81 +265,98 @@ class _ConstraintReader:
     """Converts constraints by name into limits by index."""
 
     def __init__(self, given: Constraints, names: tuple[str, ...], target: str) -> None:
-        self._given, self._names = given, names
+        self._given, self._names, self._target = given, names, target
         self._place = {name: at for at, name in enumerate(names)}
-        self._target = None if target in self._place else target
+        self._everyone = frozenset(range(len(names)))
 
     def read(self) -> Limits:
         n = len(self._names)
-        arcs = [(min(ban.above), min(ban.below)) for ban in self._arcs("required")]
-        required, tiers = list(dict.fromkeys(arcs)), list(self._tiers())
-        bans = [*self._arcs("forbidden"), *tiers]
+        arcs = [[self._index(name, "required") for name in arc] for arc in self._pairs("required")]
+        required = list(dict.fromkeys((parent, child) for parent, child in arcs))
+        tiers = [self._list("tiers", tier) for tier in self._list("tiers")]
+        order = [[name] for name in self._list("order")]
+        orders = [*self._orders("tiers", tiers), *self._orders("order", order)]
+        bans = [*self._forbidden(), *orders, *self._ends()]
         most, texts = self._most()
         self._refuse_smallest(required, bans, most, texts)
         allowed, before = ~np.eye(n, dtype=np.bool_), np.zeros((n, n), np.bool_)
         for ban in bans:
             allowed[np.ix_(list(ban.below), list(ban.above))] = False
-        for ban in tiers:
+        for ban in orders:
             before[np.ix_(list(ban.below), list(ban.above))] = True
         parents: list[list[int]] = [[] for _ in self._names]
         for parent, child in required:
             parents[child].append(parent)
         return Limits(self._names, allowed, tuple(map(tuple, parents)), most, before, tuple(bans))
 
-    def _find(self, name: Any, where: str) -> frozenset[int]:
-        if name == ANY and where == "forbidden":
-            return frozenset(range(len(self._names)))
+    def _index(self, name: Any, where: str) -> int:
         if name not in self._place:
             raise ConfigurationError(
                 f"constraints: {where} names {name!r}, which is not a feature."
                 f"{nearest(name, self._names)} Features: {listed(self._names)}."
             )
-        return frozenset([self._place[name]])
+        return self._place[name]
 
-    def _list(self, where: str, given: Any) -> Sequence[Any]:
+    def _list(self, where: str, given: Any = None) -> Sequence[Any]:
+        given = getattr(self._given, where) if given is None else given
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise ConfigurationError(f"constraints: {where}={given!r}. Give a list.")
         return given
 
-    def _arcs(self, where: str) -> Iterator[Ban]:
-        """Iterate over arcs, skipping those that involve the class."""
-        for arc in self._list(where, getattr(self._given, where)):
+    def _pairs(self, where: str) -> Iterator[tuple[Any, Any]]:
+        """Iterate over the arcs by name, skipping those that involve the class."""
+        target = self._target if self._target not in self._place else ""
+        for arc in self._list(where):
             if isinstance(arc, str) or not isinstance(arc, Sequence) or len(arc) != 2:
                 raise ConfigurationError(
                     f"constraints: {where} has {arc!r}. Give pairs (parent, child)."
                 )
             parent, child = arc
-            text = f"{where} ({parent!r}, {child!r})"
             said = f"constraints: {where} has ({parent!r}, {child!r})"
-            if where == "required" and child == self._target:
+            if target and where == "required" and child == target:
                 raise ConfigurationError(
                     f"{said}, but {child!r} is the class, which has no parents here: it is the "
                     f"parent of every feature. Leave the arc out; {parent!r} informs {child!r} all "
                     "the same."
                 )
-            if where == "forbidden" and parent == self._target:
+            if target and where == "forbidden" and parent == target:
                 raise ConfigurationError(
                     f"{said}, but {parent!r} is the class, the parent of every feature. Drop the "
                     "column to leave a feature out."
                 )
-            if self._target in (parent, child):
+            if target and target in (parent, child):
                 continue
             if parent == child:
                 raise ConfigurationError(f"{said}: no feature is its own parent. Name two.")
-            yield Ban(text, self._find(parent, where), self._find(child, where))
+            yield parent, child
 
-    def _tiers(self) -> Iterator[Ban]:
-        """Yield one statement per tier: later features can't be its parents."""
-        tiers = [self._list("tiers", tier) for tier in self._list("tiers", self._given.tiers)]
-        groups = [frozenset[int]().union(*(self._find(f, "tiers") for f in t)) for t in tiers]
-        later = frozenset[int]().union(*groups)
-        named = [name for tier in tiers for name in tier]
-        if len(later) != len(named):
-            twice = next(name for name in named if named.count(name) > 1)
-            raise ConfigurationError(f"constraints: tiers names {twice!r} twice. Name it once.")
+    def _forbidden(self) -> Iterator[Ban]:
+        for parent, child in self._pairs("forbidden"):
+            above, below = (
+                self._everyone if name == ANY else frozenset([self._index(name, "forbidden")])
+                for name in (parent, child)
+            )
+            yield Ban(f"forbidden ({parent!r}, {child!r})", above, below)
+
+    def _orders(self, where: str, named: Sequence[Sequence[Any]]) -> Iterator[Ban]:
+        """Yield one statement per group: later features can't be its parents."""
+        groups = [[self._index(name, where) for name in group] for group in named]
+        flat = [feature for group in groups for feature in group]
+        later = set(flat)
+        if len(later) != len(flat):
+            twice = next(feature for feature in flat if flat.count(feature) > 1)
+            raise ConfigurationError(
+                f"constraints: {where} names {self._names[twice]!r} twice. Name it once."
+            )
         for group in groups:
-            later -= group
-            yield Ban("tiers", later, group)
+            later -= set(group)
+            yield Ban(where, frozenset(later), frozenset(group))
+
+    def _ends(self) -> Iterator[Ban]:
+        for name in self._list("roots"):
+            yield Ban(f"roots {name!r}", self._everyone, frozenset([self._index(name, "roots")]))
+        for name in self._list("leaves"):
+            yield Ban(f"leaves {name!r}", frozenset([self._index(name, "leaves")]), self._everyone)
 
     def _most(self) -> tuple[Ints, list[str]]:
         given = self._given.max_parents
@@ -345,7 +370,7 @@ class _ConstraintReader:
                 raise ConfigurationError(
                     f"constraints: max_parents has {limit!r}. Give whole numbers from 0 on."
                 )
-            most[list(self._find(name, "max_parents"))] = limit
+            most[self._index(name, "max_parents")] = limit
             texts[self._place[name]] = f"max_parents {given}"
             if isinstance(given, Mapping):
                 texts[self._place[name]] = f"max_parents {{{name!r}: {limit}}}"
