@@ -25,6 +25,7 @@ __all__ = [
     "HybridMargin",
     "Margin",
     "NegativeLogLikelihood",
+    "RankedProbability",
     "RowLoss",
 ]
 
@@ -199,16 +200,50 @@ class HybridMargin(RowLoss):
         return values, gradient
 
 
+@dataclass(frozen=True)
+class RankedProbability(RowLoss):
+    r"""The ranked probability score, for ordered classes.
+
+    :math:`\sum_k (P(c \le k \mid x) - [y \le k])^2`, a proper score that takes into account
+    how far off the predicted classes are. Classes are in the order of their codes, see
+    ``classes_ordered`` of `BayesNetClassifier`.
+
+    References
+    ----------
+    E. S. Epstein (1969), "A scoring system for probability forecasts of ranked categories",
+    Journal of Applied Meteorology 8.
+
+    Examples
+    --------
+    >>> near, _ = RankedProbability()(np.log([[0.1, 0.7, 0.2]]), np.array([2]))
+    >>> far, _ = RankedProbability()(np.log([[0.7, 0.1, 0.2]]), np.array([2]))
+    >>> round(near, 2), round(far, 2)
+    (0.65, 1.13)
+    """
+
+    def rows(self, log_joint: Floats, y: Labels) -> tuple[Floats, Floats]:
+        """Return each row's loss and its gradient."""
+        chances = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
+        chances /= chances.sum(axis=1, keepdims=True)
+        reached = np.arange(log_joint.shape[1]) >= y[:, None]
+        gaps = np.cumsum(chances, axis=1) - reached
+        # d/dp_c of the sum is twice the sum of the gaps from c on; then through the softmax.
+        by_chance = 2.0 * np.cumsum(gaps[:, ::-1], axis=1)[:, ::-1]
+        mean = (chances * by_chance).sum(axis=1, keepdims=True)
+        return (gaps * gaps).sum(axis=1), chances * (by_chance - mean)
+
+
 _LOSSES: dict[str, Callable[[], Loss]] = {
     "nll": NegativeLogLikelihood,
     "cll": ConditionalLogLikelihood,
     "margin": Margin,
     "hybrid": HybridMargin,
+    "rps": RankedProbability,
 }
 
 
 def resolve_loss(loss: str | Mapping[str, float] | Loss) -> Loss:
-    """Turn a name ('nll', 'cll', 'margin', 'hybrid') into a loss; return a callable as is.
+    """Turn a name ('nll', 'cll', 'margin', 'hybrid', 'rps') into a loss; return a callable as is.
 
     A mapping, such as ``{"lambda_": 100.0, "gamma": 20.0}``, is a `HybridMargin` with those
     parameters, for options given as text.

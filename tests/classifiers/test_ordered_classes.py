@@ -9,6 +9,9 @@ import tanager
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, DataError
 from tanager.evaluation.metrics import rank_error, ranked_probability_score
+from tanager.losses import RankedProbability
+from tanager.parameters import Hybrid
+from tanager.training import Training
 from tests.cli.calling import call
 
 ORDER = ["low", "mid", "high"]
@@ -112,12 +115,38 @@ def test_one_sign_makes_every_higher_class_more_likely_along_a_feature(sign):
         assert (sign * steps <= 1e-9).all()
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_the_gradient_of_the_ranked_probability_is_that_of_finite_differences(seed):
+    rng = np.random.default_rng(seed)
+    log_joint, y = rng.normal(size=(6, 4)), rng.integers(0, 4, 6)
+    _, gradient = RankedProbability()(log_joint, y)
+    for at in np.ndindex(*log_joint.shape):
+        step = np.zeros_like(log_joint)
+        step[at] = 1e-6
+        up, down = (RankedProbability()(log_joint + s * step, y)[0] for s in (1, -1))
+        assert np.isclose((up - down) / 2e-6, gradient[at], atol=1e-7)
+
+
 def test_ordinal_scores_by_hand():
     shares = np.array([[0.2, 0.3, 0.5], [0.9, 0.1, 0.0]])
     labels = np.array([2, 2])
     wanted = [(0.2**2 + 0.5**2), (0.9**2 + 1.0**2)]
     assert np.isclose(ranked_probability_score(shares, labels), np.mean(wanted))
     assert rank_error(shares, labels) == (1 + 2) / 2
+    values, _ = RankedProbability().rows(np.log(shares + 1e-12), labels)
+    assert np.allclose(values, wanted, atol=1e-6)
+
+
+def test_training_on_the_ranked_probability_lowers_it():
+    X, y = table()
+    clf = BayesNetClassifier(
+        "naive", Hybrid(loss="rps", training=Training(30)), classes_ordered=ORDER
+    ).fit(X, y)
+    labels = np.array([ORDER.index(label) for label in y])
+    before = np.tile(np.bincount(labels) / len(labels), (len(labels), 1))
+    assert ranked_probability_score(clf.predict_proba(X), labels) < 0.7 * ranked_probability_score(
+        before, labels
+    )
 
 
 @pytest.mark.parametrize("order", ["low", ["low"], ["low", "low", "mid"], 3])
