@@ -117,7 +117,7 @@ def report(
 
     Options:
         target (-t): The column of true classes in DATA. [default: the model's target]
-        html (--output, -o): The HTML page.
+        html (--output, -o): The HTML page; with .md, only the model card, as Markdown.
         card: A text file with notes for the model card.
         title: Title of the page.
         folds: Cross-validation folds if DATA is the training data; 0: none. [default: 5, or the
@@ -128,7 +128,7 @@ def report(
 
     inputs: list[str | Path] = [subject, *(data or ()), *([card] if card else ())]
     is_model = _is_model(subject)
-    check_ending(html, "--output")
+    check_ending(html, "--output", card=is_model)
     check_output(html, inputs, force=force)
     if not is_model:
         strange = [*(["DATA"] if data else []), *given_flags(context, *OF_MODELS)]

@@ -15,17 +15,18 @@ from tanager.escaping import abridged, template_environment
 from tanager.evaluation.summary import p_text
 
 
-def check_ending(path: str | os.PathLike[str], option: str = "") -> None:
-    """Reject a file name whose extension isn't that of HTML.
+def check_ending(path: str | os.PathLike[str], option: str = "", *, card: bool = False) -> None:
+    """Reject a file name whose extension isn't that of HTML, or of Markdown for a card.
 
     >>> check_ending("report.pdf")
     Traceback (most recent call last):
         ...
     tanager.errors.ConfigurationError: report.pdf: the report is HTML. Use the extension .html.
     """
-    if Path(path).suffix.lower() not in (".html", ".htm"):
+    if Path(path).suffix.lower() not in (".html", ".htm", *([".md"] if card else [])):
         given = f"{option} {path}" if option else os.fspath(path)
-        raise ConfigurationError(f"{given}: the report is HTML. Use the extension .html.")
+        also = ", or .md for a model card as Markdown" if card else ""
+        raise ConfigurationError(f"{given}: the report is HTML. Use the extension .html{also}.")
 
 
 def page_environment(*packages: str) -> Any:
@@ -34,6 +35,7 @@ def page_environment(*packages: str) -> Any:
     environment.filters["fit"] = abridged
     environment.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["p_value"] = p_text
+    environment.filters["plain"] = str  # names; the card escapes Markdown's characters
     environment.filters["names"] = list_names
     return environment
 

@@ -265,8 +265,6 @@ def test_what_is_wrong_is_said(tree, people, tmp_path):
         render_report(tree, people.drop(["age"]), "income")
     with pytest.raises(ConfigurationError, match="Fit the classifier first"):
         render_report(BayesNetClassifier())
-    with pytest.raises(ConfigurationError, match=r"Use the extension \.html"):
-        tree.report(tmp_path / "card.md")
 
 
 def test_the_command_and_the_methods_write_the_page(tree, people, tmp_path, monkeypatch, capsys):

@@ -1,13 +1,17 @@
-"""The facts of the model card, in groups."""
+"""The model card: facts in groups, and as Markdown with the metadata Hugging Face reads."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
 from tanager.classifiers.fitting import RUN_PARAMETERS
 from tanager.classifiers.info import short_fact
 from tanager.codes import Codebook
+from tanager.escaping import visible
+from tanager.report.rendering import page_environment
 
 # Internal facts of the stages, and those shown elsewhere on the page.
 _NO_CHOICE = {
@@ -63,3 +67,17 @@ def one_line(value: Any) -> str:
     """Return a value as text on one line, truncated if long."""
     text = " ".join(str(value).split())
     return text if len(text) <= 300 else f"{text[:299]}…"
+
+
+def card_markdown(**facts: Any) -> str:
+    """Return the card: metadata, notes, usage, scores, features and facts."""
+    environment = page_environment()
+    environment.autoescape = False
+    environment.filters.update(plain=_text, json=json.dumps)
+    text: str = environment.get_template("card.md.j2").render(**facts)
+    return f"{text.strip()}\n"
+
+
+def _text(text: str) -> str:
+    """Escape a text for Markdown and HTML: names come from tables."""
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(visible(text).split()))

@@ -28,6 +28,7 @@ from tanager.network.information import n_probabilities
 from tanager.network.next_question import read_prices
 from tanager.report.model_page.asked import asked_network, interval_tables, scorer_json
 from tanager.report.model_page.card import (
+    card_markdown,
     column_facts,
     one_line,
     option_facts,
@@ -215,7 +216,8 @@ def write_report(
     ----------
     model : BayesNetClassifier, Network or path of a model file
     path : path
-        The page, with the extension ``.html``.
+        The page; with the extension ``.md``, only the model card, as Markdown with the metadata
+        that the Hugging Face Hub reads.
     X, y : table and classes, optional
         Rows to evaluate the model on; `y` may be the name of a column of X.
         The page contains only aggregates of them. Rows that the model was fitted
@@ -236,7 +238,9 @@ def write_report(
     ...     os.path.getsize(page) < 200_000
     True
     """
-    check_ending(path)
+    check_ending(path, card=True)
+    if Path(path).suffix.lower() == ".md":
+        options["markdown"] = True
     write_text(path, render_report(model, X, y, **options))
 
 
@@ -249,11 +253,12 @@ def render_report(
     notes: str | None = None,
     folds: int | None = None,
     max_rows: int = MAX_ROWS,
+    markdown: bool = False,
     costs: Any = None,
     prices: Mapping[str, float] | float = 0.0,
     progress: Callable[[str], None] | None = None,
 ) -> str:
-    """Return the page of a model as HTML.
+    """Return the page of a model as HTML, or its card as Markdown.
 
     Parameters
     ----------
@@ -268,6 +273,8 @@ def render_report(
         themselves, and the page says so.
     max_rows : int, default=100_000
         From a larger table, about this many rows are sampled.
+    markdown : bool, default=False
+        Return only the model card.
     costs, prices : optional
         As for `BayesNetClassifier.decide` and `next_question`: the page then shows decisions,
         and ranks questions by the cost they save.
@@ -287,18 +294,23 @@ def render_report(
         subject.measure(read_rows(subject.network, X, y, max_rows=max_rows), folds)
     if costs is not None:
         subject.read_costs(costs, prices)
+    facts: dict[str, Any] = {
+        "title": title or f"Predicting {subject.target}",
+        "page": subject,
+        "notes": notes,
+    }
+    if markdown:
+        return card_markdown(**facts)
     tell("page")
     script = "\n".join([scorer_source(), *(page_asset(f"{name}.js") for name in _SCRIPTS)])
     data = json.dumps(subject.data(), separators=(",", ":"), allow_nan=False)
     return render_page(
         "model.html.j2",
         script=f"(() => {{\n{script}\n}})();",
-        title=title or f"Predicting {subject.target}",
-        page=subject,
-        notes=notes,
         scorer=scorer_json(subject.asked, subject.costs),
         data=data.replace("<", "\\u003c"),
         max_detailed=MAX_DETAILED,
+        **facts,
     )
 
 
