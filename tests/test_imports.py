@@ -105,11 +105,13 @@ PUBLIC = {
     "SelectiveKDB Structure StructureLearner TAN edge_confidence",
     "losses": "ConditionalLogLikelihood HybridMargin Margin NegativeLogLikelihood",
     "training": "Training",
+    "mlflow": "load_model log_model save_model",
+    "skops": "trusted_types",
 }
 # What the names above return, or take from those who write learners and losses of their own.
 WITH_THEM = {
     "structure": "Constraints EdgeConfidence FitPlan",
-    "losses": "RowLoss",
+    "losses": "RankedProbability RowLoss",
 }
 
 

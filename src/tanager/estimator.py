@@ -1,14 +1,16 @@
 """scikit-learn's estimator interface, without importing scikit-learn.
 
 Importing it takes most of a second. The classes here implement its methods themselves, and become
-subclasses of its `BaseEstimator` as soon as it's imported anywhere, for `isinstance` and routing.
+subclasses of its `BaseEstimator` as soon as it's imported anywhere, for `isinstance`, routing and
+callbacks.
 """
 
 from __future__ import annotations
 
 import sys
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import wraps
 from inspect import Parameter, signature
 from numbers import Integral
 from typing import Any, Self
@@ -120,10 +122,43 @@ def join_scikit_learn() -> None:
         return
     assert base is not None
     Estimator.__bases__ = (base.BaseEstimator,)
-    Classifier.__bases__ = (base.ClassifierMixin, Estimator)
+    Classifier.__bases__ = (*_callback_support(), base.ClassifierMixin, Estimator)
     waiting = [Estimator]
     while waiting:
         kind = waiting.pop()
         waiting += kind.__subclasses__()
         # What scikit-learn does when one of its classes is subclassed: `set_fit_request`, ...
         base.BaseEstimator.__init_subclass__.__func__(kind)
+
+
+def _callback_support() -> tuple[Any, ...]:
+    """Return the mixin that provides `set_callbacks`, from scikit-learn 1.9 on."""
+    try:
+        from sklearn.callback import CallbackSupportMixin
+    except ImportError:
+        return ()
+    return (CallbackSupportMixin,)
+
+
+def with_callbacks(fit: Callable[..., Any]) -> Callable[..., Any]:
+    """Make `fit` notify scikit-learn's callbacks, if any, when it begins and ends."""
+
+    @wraps(fit)
+    def told(self: Any, X: Any, y: Any = None, *more: Any, **options: Any) -> Any:
+        if not hasattr(self, "_init_callback_context"):
+            return fit(self, X, y, *more, **options)
+        from sklearn import callback
+
+        def run(estimator: Any) -> Any:
+            context = estimator._init_callback_context()
+            context.call_on_fit_task_begin(estimator=estimator, X=X, y=y)
+            fitted = fit(estimator, X, y, *more, **options)
+            found = {key: value for key, value in vars(fitted).items() if key.endswith("_")}
+            context.call_on_fit_task_end(
+                estimator=estimator, X=X, y=y, reconstruction_attributes=found
+            )
+            return fitted
+
+        return callback.with_callbacks(run)(self)
+
+    return told

@@ -51,6 +51,8 @@ NOT_RUN = {
     "import jax": "needs JAX",
     "import torch": "needs PyTorch",
     "from fastapi import": "run by test_serving.py, where FastAPI is installed",
+    "import tanager.mlflow": "run by test_integrations.py, where MLflow is installed",
+    "import skops.io": "run by test_integrations.py, where skops is installed",
     "import mlflow": "needs a tracking server",
     "--target class --structure skdb --parameters hdp -o splice": "wants 50,000,000 rows",
 }

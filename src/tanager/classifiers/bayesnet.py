@@ -30,7 +30,7 @@ from tanager.classifiers.priors import (
 from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
 from tanager.engines import Engine, FitContext
 from tanager.errors import ConfigurationError
-from tanager.estimator import join_scikit_learn
+from tanager.estimator import join_scikit_learn, with_callbacks
 from tanager.network import Network
 from tanager.parameters import GroupedLearner, ParameterLearner, TablePrior
 from tanager.parameters.registry import resolve_pair, resolve_parameters
@@ -171,6 +171,7 @@ class BayesNetClassifier(NetworkPredictor):
     def __post_init__(self) -> None:
         join_scikit_learn()
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None, sample_weight: ArrayLike | str | None = None) -> Self:
         """Learn codes, structure and tables.
 

@@ -107,9 +107,12 @@ class CategoricalColumn(_CodedColumn):
     kind = "categorical"
     temporal = ""
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __getstate__(self) -> dict[str, Any]:
         # Arrow arrays are rebuilt from plain values: not every serialiser restores them correctly.
-        return column_from_dict, (self.to_dict(),)
+        return self.to_dict()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(vars(column_from_dict(state)))
 
     @property
     def n_known(self) -> int:  # type: ignore[override]
