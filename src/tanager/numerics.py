@@ -71,3 +71,14 @@ def _controller() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
+
+
+def rank_distinct(keys: Ints, n_possible: int) -> tuple[Ints, Ints]:
+    """Return the rank of each key among the distinct keys, and the distinct keys, sorted."""
+    if n_possible > max(16 * keys.shape[0], 1 << 20):
+        distinct, ranks = np.unique(keys, return_inverse=True)
+        return ranks, distinct
+    # Marking dense keys costs a fraction of sorting them.
+    present = np.zeros(n_possible, np.bool_)
+    present[keys] = True
+    return (np.cumsum(present) - 1)[keys], np.flatnonzero(present)

@@ -25,7 +25,7 @@ import numpy as np
 
 from tanager import native
 from tanager.codes.rows import EqualByArrays
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats, Ints, rank_distinct
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +124,29 @@ class Contexts(EqualByArrays):
             out[variable] = self.node_value[node]
             node = self.node_parent[node]
         return out
+
+    def without_class(self) -> tuple[Contexts, Ints]:
+        """Return the prefix tree of the parents' values, ignoring the class, and nodes' places.
+
+        It has no cells; its root is the empty context, and level d has the first d parents. The
+        places in it, (n_nodes,), are those of this tree's nodes.
+        """
+        none, one = np.zeros(0, np.int64), np.zeros(1, np.int64)
+        ends, values, parents, place = [0, 1], [one], [one], np.zeros(self.n_nodes, np.int64)
+        for level, arity in enumerate(self.context_arities[1:], 2):
+            nodes, low, high = self.nodes(level), ends[-2], ends[-1]
+            keys = (place[self.node_parent[nodes]] - low) * arity + self.node_value[nodes]
+            ranks, distinct = rank_distinct(keys, (high - low) * arity)
+            place[nodes] = high + ranks
+            values.append(distinct % arity)
+            parents.append(low + distinct // arity)
+            ends.append(high + len(distinct))
+        parent = np.concatenate(parents)
+        # Children follow their parents' order.
+        child = 1 + np.searchsorted(parent[1:], np.arange(len(parent) + 1))
+        start = np.zeros(len(parent) + 1, np.int64)
+        tree = np.array(ends), np.concatenate(values), parent, child, start, none
+        return Contexts(self.arity, self.context_arities[1:], *tree), place
 
 
 class Level(NamedTuple):
@@ -233,26 +256,6 @@ class ContextTree(Contexts):
     def without_counts(self) -> Contexts:
         """Return the contexts only."""
         return Contexts(*(getattr(self, field.name) for field in fields(Contexts)))
-
-    def without_class(self) -> Contexts:
-        """Return the prefix tree of the parents' values, ignoring the class; no cells.
-
-        Its root is the empty context, and level d has the first d parents.
-        """
-        none, one = np.zeros(0, np.int64), np.zeros(1, np.int64)
-
-        def without_cells(parent: Ints, value: Ints) -> Level:
-            return Level(
-                parent, value, np.zeros(len(parent) + 1, np.int64), none, np.zeros(0), none
-            )
-
-        levels = [without_cells(one, one)]
-        node = np.zeros(int(self.level_node[2] - self.level_node[1]), np.int64)
-        for level, arity in zip(self.levels[2:], self.context_arities[1:], strict=True):
-            keys, node = np.unique(node[level.parent] * arity + level.value, return_inverse=True)
-            levels.append(without_cells(*np.divmod(keys, arity)))
-        tree = ContextTree.from_levels(self.arity, self.context_arities[1:], levels)
-        return tree.without_counts()
 
 
 def _sums(node: Ints, counts: Floats, n_nodes: int) -> Floats:

@@ -13,7 +13,7 @@ their few rows, cost little.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
@@ -152,12 +152,19 @@ class TreeRows(NamedTuple):
         """Lay out a table; also return the number of parents covered by the dense part."""
         tree = table.contexts
         n_dense = _dense_parents(tree)
-        levels = list(_levels(tree, n_dense))
-        contexts = np.cumsum([0] + [level.n_contexts for level in levels])
-        child = [level.child + contexts[at + 1] for at, level in enumerate(levels[:-1])]
-        child.append(np.full(levels[-1].n_contexts, contexts[-1]))
-        entries = np.concatenate([level.node for level in levels])
-        n_entries = np.concatenate([level.n_entries for level in levels])
+        plain, place = tree.without_class()
+        low, depths = int(plain.level_node[n_dense]), range(n_dense + 2, tree.depth + 1)
+        first = np.full(prod(plain.context_arities[:n_dense]), -1)
+        combination = np.zeros(plain.level_node[n_dense + 1] - low, np.int64)
+        for values, arity in zip(plain.values(n_dense), plain.context_arities, strict=False):
+            combination = combination * arity + values
+        first[combination] = np.arange(len(combination))
+        # Nodes are sorted by class: a stable sort keeps the classes of a context in order.
+        nodes = np.arange(tree.level_node[n_dense + 2], tree.n_nodes)
+        label = np.concatenate([np.zeros(0, np.int64), *(tree.values(d)[0] for d in depths)])
+        context = place[nodes] - low
+        order = np.argsort(context, kind="stable")
+        entries = nodes[order]
         sizes = np.diff(tree.node_start)[entries]
         cell_start = _starts(sizes)
         # The cells of the entries, in order.
@@ -166,11 +173,11 @@ class TreeRows(NamedTuple):
         )
         rows = cls(
             table.shorter(n_dense).to_dense().log_prob.ravel(),
-            levels[0].first.astype(np.int32),
-            np.append(np.concatenate(child), contexts[-1]).astype(np.int32),
-            np.concatenate([level.value for level in levels]).astype(np.uint16),
-            _starts(n_entries).astype(np.int32),
-            np.concatenate([level.label for level in levels]).astype(np.uint16),
+            first.astype(np.int32),
+            (plain.node_child[low:] - low).astype(np.int32),
+            plain.node_value[low:].astype(np.uint16),
+            _starts(np.bincount(context, minlength=plain.n_nodes - low)).astype(np.int32),
+            label[order].astype(np.uint16),
             table.node_log_escape[entries],
             cell_start.astype(np.int32),
             tree.cell_value[cells].astype(np.uint16),
@@ -179,71 +186,12 @@ class TreeRows(NamedTuple):
         return rows, n_dense
 
 
-class _ContextLevel(NamedTuple):
-    """Contexts with a given number of parents."""
-
-    n_contexts: int
-    first: Ints  # see TreeRows; for the last level of the dense part
-    value: Ints
-    child: Ints  # start of each context's children on the next level
-    n_entries: Ints  # of each context
-    node: Ints  # the tree's node of each entry
-    label: Ints  # its class
-
-
 def _dense_parents(tree: Contexts) -> int:
     """Return how many parents the dense part has: as many as fit the size limits."""
     most = max(SMALL_CELLS, min(LARGE_CELLS, DENSE_FACTOR * tree.n_cells))
     parents = tree.context_arities[1:]
     sizes = [prod(parents[:n]) * tree.arity * tree.context_arities[0] for n in range(tree.depth)]
     return max(0, sum(size <= most for size in sizes) - 1)
-
-
-def _levels(tree: Contexts, n_dense: int) -> Iterator[_ContextLevel]:
-    """Iterate over the levels, from the last level of the dense part."""
-    none = np.zeros(0, np.int64)
-    label = tree.node_value[tree.nodes(1)]
-    context = np.zeros(label.shape[0], np.int64)  # of each node of the level above
-    made: _ContextLevel | None = None
-    for n_parents in range(tree.depth):
-        arity = tree.context_arities[n_parents]  # of the last parent
-        nodes = tree.nodes(n_parents + 1)
-        if n_parents:
-            above = tree.node_parent[nodes] - tree.level_node[n_parents]
-            label = label[above]
-            context = context[above] * arity + tree.node_value[nodes]
-        if n_parents < n_dense:
-            continue
-        n_above = prod(tree.context_arities[1 : n_parents + 1])
-        if made is not None:
-            n_above = made.n_contexts * arity
-        context, keys = _number(context, n_above)
-        if made is None:
-            first = np.full(n_above, -1)
-            first[keys] = np.arange(keys.shape[0])
-            zeros = np.zeros(keys.shape[0], np.int64)
-            made = _ContextLevel(keys.shape[0], first, zeros, none, zeros, none, none)
-            continue
-        yield made._replace(child=np.searchsorted(keys // arity, np.arange(made.n_contexts)))
-        # Nodes are sorted by class: a stable sort keeps the classes of a context in order.
-        order = np.argsort(context, kind="stable")
-        size = np.bincount(context, minlength=keys.shape[0])
-        made = _ContextLevel(
-            keys.shape[0], none, keys % arity, none, size, nodes.start + order, label[order]
-        )
-    assert made is not None
-    yield made
-
-
-def _number(keys: Ints, n_possible: int) -> tuple[Ints, Ints]:
-    """Return the rank of each key among the distinct keys, and the distinct keys, sorted."""
-    if n_possible > max(64 * keys.shape[0], 1 << 20):
-        distinct, ranks = np.unique(keys, return_inverse=True)
-        return ranks, distinct
-    # Marking dense keys costs a fraction of sorting them.
-    present = np.zeros(n_possible, np.bool_)
-    present[keys] = True
-    return (np.cumsum(present) - 1)[keys], np.flatnonzero(present)
 
 
 def _starts(sizes: Ints) -> Ints:

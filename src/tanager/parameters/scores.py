@@ -149,7 +149,7 @@ class Layout:
             family = FamilyCells(members, shape, start, None)
             n_cells = prod(shape) * domain.n_classes
             if n_cells > SMALL_CELLS:
-                tree_family = replace(family, contexts=tree.without_class())
+                tree_family = replace(family, contexts=tree.without_class()[0])
                 seen = tree_family.n_contexts * family.arity * domain.n_classes
                 if n_cells > min(LARGE_CELLS, DENSE_FACTOR * seen) and n_cells != seen:
                     family = tree_family

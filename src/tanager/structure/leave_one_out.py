@@ -33,7 +33,7 @@ from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts import ContextTree
 from tanager.engines.keeping import Store
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats, Ints, rank_distinct
 
 States = dict[int, Any]  # where each chunk's `State` is kept, by the index of its first row
 SCORES = ("rmse", "rmse-class-averaged", "zero-one", "log-loss")  # in the kernels' order
@@ -279,20 +279,21 @@ def _levels(
     n_classes, n_numbers = task.domain.n_classes, 0
     made: _ParentLevel | None = None
     cell_id = np.zeros(0, np.int64)  # of each cell of the tree's level, over all classes
-    context_id = node_class = np.zeros(1, np.int64)  # of each node
+    plain, place = tree.without_class()
     estimates = _marginals(tree, n_classes)
     for d, width in enumerate(widths):
         level = tree.levels[d + 1]
-        node = level.cell_nodes()
+        node, node_class = level.cell_nodes(), tree.values(d + 1)[0]
+        context_id = place[tree.nodes(d + 1)] - plain.level_node[d]
         if d == 0:
-            node_class, context_id = level.value, np.zeros(level.n_nodes, np.int64)
             cell_id, keys = level.cell_value, np.arange(tree.arity)
         else:
-            node_class = node_class[level.parent]
-            context_id, _ = _number(context_id[level.parent] * width + level.value)
-            key = cell_id[level.cell_parent] * width + level.value[node]
             assert made is not None
-            cell_id, keys = _number(key, len(made.value) * width)
+            n_possible = len(made.value) * width
+            key = cell_id[level.cell_parent] * width + level.value[node]
+            cell_id, keys = rank_distinct(key, n_possible)
+            if 2 * len(keys) >= n_possible:  # all are numbered
+                cell_id, keys = key, np.arange(n_possible)
             above = keys // width
             yield made._replace(child=np.searchsorted(above, np.arange(len(made.value) + 1)))
         n_contexts = int(context_id.max(initial=0)) + 1
@@ -352,21 +353,3 @@ def _blend(
         seen = np.where(context > 0, (count + even) / (context + SMOOTHING), seen)
         own = np.where(context > 1.0, (count - 1.0 + even) / (less + SMOOTHING), own)
     return seen, own
-
-
-def _number(keys: Ints, n_possible: int | None = None) -> tuple[Ints, Ints]:
-    """Return the rank of each key among the distinct keys, and the distinct keys, sorted.
-
-    If at least half of the possible keys occur, all are numbered.
-    """
-    size = int(keys.max(initial=-1)) + 1
-    if size > max(16 * keys.shape[0], 1 << 20):
-        distinct, ranks = np.unique(keys, return_inverse=True)
-        return ranks, distinct
-    # Marking dense keys costs a fraction of sorting them.
-    present = np.zeros(size, np.bool_)
-    present[keys] = True
-    if n_possible is not None and 2 * np.count_nonzero(present) >= n_possible:
-        return keys, np.arange(n_possible)
-    ranks = np.cumsum(present)[keys] - 1
-    return ranks, np.flatnonzero(present)
