@@ -8,6 +8,7 @@
 
 #define ROW_BLOCK 128
 #define STRIP 8            /* columns that are summed at a time, in registers */
+#define TILE 4             /* rows of a product, likewise */
 #define MOST_LOST 1000.0   /* nats of one row: sums of more would not be exact */
 #define FINER 1024.0       /* steps of the fine grid of the loss in one of the slopes */
 #define COARSE 1048576.0   /* and in one of its coarse grid */
@@ -372,18 +373,28 @@ WIDE(double, product, (const double *a, const double *b, int64_t n), (a, b, n))
     return sum_products(a, b, n);
 }
 
+/* Some columns of some rows of the product; `height` and `width` are known to the compiler. */
+INLINE void multiply_tile(const double *matrix, int64_t n_inner, const double *x, int64_t n,
+                          int height, int width, double *out)
+{
+    double total[TILE][STRIP] = {{0}};
+    for (int64_t k = 0; k < n_inner; k++, x += n)
+        for (int r = 0; r < height; r++)
+            for (int c = 0; c < width; c++)
+                total[r][c] += matrix[r * n_inner + k] * x[c];
+    for (int r = 0; r < height; r++)
+        for (int c = 0; c < width; c++)
+            out[r * n + c] = total[r][c];
+}
+
 INLINE void multiply_strip(const double *matrix, int64_t n_rows, int64_t n_inner, const double *x,
                            int64_t n, int64_t column, int width, double *out)
 {
-    for (int64_t i = 0; i < n_rows; i++, matrix += n_inner) {
-        double total[STRIP] = {0};
-        const double *row = x + column;
-        for (int64_t k = 0; k < n_inner; k++, row += n)
-            for (int c = 0; c < width; c++)
-                total[c] += matrix[k] * row[c];
-        for (int c = 0; c < width; c++)
-            out[i * n + column + c] = total[c];
-    }
+    int64_t i = 0;
+    for (; i + TILE <= n_rows; i += TILE)
+        multiply_tile(matrix + i * n_inner, n_inner, x + column, n, TILE, width, out + i * n + column);
+    for (; i < n_rows; i++)
+        multiply_tile(matrix + i * n_inner, n_inner, x + column, n, 1, width, out + i * n + column);
 }
 
 /* Write the product of a matrix (n_rows, n_inner) and x (n_inner, n) to out (n_rows, n). */
@@ -529,12 +540,24 @@ KERNEL(weigh_joints,
        "place_start: int64[n_tables] below n_mass\n"
        "mass: float64[n_mass] written")
 
-WIDE(void, add_multiple,
-     (double *to, double factor, const double *what, int64_t n),
-     (to, factor, what, n))
+/* Add a multiple of another vector to one, scale the sum, and return its product with a third: in
+ * one go, since they may not fit in a cache. The product is that of `sum_products`. */
+WIDE(double, add_multiply,
+     (double *to, double scale, double factor, const double *what, const double *with, int64_t n),
+     (to, scale, factor, what, with, n))
 {
-    for (int64_t k = 0; k < n; k++)
-        to[k] += factor * what[k];
+    double part[8] = {0};
+    int64_t k = 0;
+    for (; k + 8 <= n; k += 8)
+        for (int j = 0; j < 8; j++) {
+            to[k + j] = scale * (to[k + j] + factor * what[k + j]);
+            part[j] += with[k + j] * to[k + j];
+        }
+    for (; k < n; k++) {
+        to[k] = scale * (to[k] + factor * what[k]);
+        part[0] += with[k] * to[k];
+    }
+    return ((part[0] + part[1]) + (part[2] + part[3])) + ((part[4] + part[5]) + (part[6] + part[7]));
 }
 
 /* Write minus an estimate of the inverse Hessian times the gradient to out (n,), from the
@@ -545,26 +568,28 @@ static int64_t run_descend(Argument *arguments)
     int64_t m = LENGTH(0, 0), n = SIZE(5), newest = NUMBER(4);
     int64_t n_known = least(NUMBER(3), MOST_KNOWN);
     double factor[MOST_KNOWN] = {0}, inverse[MOST_KNOWN] = {0}, *out = DOUBLES(6);
+    const double *step[MOST_KNOWN], *change[MOST_KNOWN];
     for (int64_t k = 0; k < n; k++)
         out[k] = -DOUBLES(5)[k];
+    if (n_known < 1)
+        return 0;
     for (int64_t k = 0; k < n_known; k++) {
         int64_t at = (newest - k + m) % m;
-        const double *step = DOUBLES(0) + at * n, *change = DOUBLES(1) + at * n;
+        step[k] = DOUBLES(0) + at * n, change[k] = DOUBLES(1) + at * n;
         inverse[k] = 1.0 / DOUBLES(2)[at];
-        factor[k] = inverse[k] * product(step, out, n);
-        add_multiple(out, -factor[k], change, n);
     }
-    if (n_known) {
-        const double *change = DOUBLES(1) + newest * n;
-        double size = 1.0 / (inverse[0] * product(change, change, n));
-        for (int64_t k = 0; k < n; k++)
-            out[k] *= size;
+    double size = 1.0 / (inverse[0] * product(change[0], change[0], n)), told;
+    told = product(step[0], out, n);
+    for (int64_t k = 0; k + 1 < n_known; k++) {
+        factor[k] = inverse[k] * told;
+        told = add_multiply(out, 1.0, -factor[k], change[k], step[k + 1], n);
     }
-    for (int64_t k = n_known - 1; k >= 0; k--) {
-        int64_t at = (newest - k + m) % m;
-        const double *step = DOUBLES(0) + at * n, *change = DOUBLES(1) + at * n;
-        add_multiple(out, factor[k] - inverse[k] * product(change, out, n), step, n);
-    }
+    int64_t last = n_known - 1;
+    factor[last] = inverse[last] * told;
+    told = add_multiply(out, size, -factor[last], change[last], change[last], n);
+    for (int64_t k = last; k > 0; k--)
+        told = add_multiply(out, 1.0, factor[k] - inverse[k] * told, step[k], change[k - 1], n);
+    add_multiply(out, 1.0, factor[0] - inverse[0] * told, step[0], step[0], n);
     return 0;
 }
 KERNEL(descend,

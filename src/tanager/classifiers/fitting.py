@@ -204,7 +204,6 @@ class FitRun:
         else:
             assert learner is not None
             structure = learner.learn(counts, plan)
-            self.plan = replace(plan)  # without the residuals, which may be large
             if store is not None:
                 store.keep_structure(structure, self.context.record("structure"))
         left = {at for at, name in enumerate(names) if self.codebook.leaves_out(name)}

@@ -134,8 +134,12 @@ class ScaledCurvature(NamedTuple):
         """
         ratio = (self.scale / scale).ravel()
         stiffer = ((precision - self.precision) * self.scale * scale).ravel()
-        steps, changes = self.curvature
-        return Curvature(steps * ratio, changes / ratio + stiffer * steps)
+        steps, changes, newest = self.curvature
+        others, extra = np.empty_like(changes), np.empty(len(ratio))
+        for step, change, other in zip(steps, changes, others, strict=True):  # row by row: cached
+            np.divide(change, ratio, out=other)
+            other += np.multiply(stiffer, step, out=extra)
+        return Curvature(steps * ratio, others, newest)
 
 
 class Fit(NamedTuple):

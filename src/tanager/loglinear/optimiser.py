@@ -36,10 +36,11 @@ TOO_LONG = "max_iter iterations"
 
 
 class Curvature(NamedTuple):
-    """Curvature information: the last steps, oldest first."""
+    """Curvature information: the last steps, from the oldest, which follows the newest."""
 
     steps: Floats  # (n_known, n)
     changes: Floats  # (n_known, n): change of the gradient along each
+    newest: int  # its row
 
 
 class Descent(NamedTuple):
@@ -77,7 +78,8 @@ def minimise(
         or steps along the gradient, of all rows or of one batch at a time.
     first_step, curvature: with "lbfgs": the length of the first step, in units of the gradient
         (None: of length one); or curvature from an earlier descent,
-        with which the first step is as good as the last of that descent.
+        with which the first step is as good as the last of that descent. Its arrays are
+        overwritten.
     bounds: with "lbfgs": lower and upper bounds.
     sharp: with "lbfgs": the largest remaining share of the slope after a step, which is otherwise
         extended; None for any. Scaled parameters don't need it.
@@ -105,7 +107,7 @@ def minimise(
     else:
         rule = {"cg": _Conjugate, "gradient": _Steepest}[method]()
         sharp = rule.sharp
-    del curvature  # large, and has been copied
+    del curvature  # large
     evaluations = 1
     report(at, value, gradient)
 
@@ -150,7 +152,7 @@ def minimise(
             # and gradient contradict each other.
             return stopped(iteration, is_small(-slope), NONE_BETTER)
         there, new_value, new_gradient, length = found
-        rule.add(there - at, new_gradient - gradient, length)
+        rule.add(at, there, gradient, new_gradient, length)
         gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
         at, value, gradient = there, new_value, new_gradient
         report(at, value, gradient)
@@ -224,8 +226,8 @@ class _Steepest:
         steepest = 1.0 / max(float(np.abs(gradient).max(initial=0.0)), 1.0)
         return -gradient, 2.0 * self._length or steepest
 
-    def add(self, _step: Floats, _change: Floats, length: float) -> None:
-        """Record a step."""
+    def add(self, _at: Floats, _to: Floats, _before: Floats, _after: Floats, length: float) -> None:
+        """Record a step, and the gradient before and after it."""
         self._length = length
 
     def promise(self, _at: Floats, _gradient: Floats) -> float:
@@ -277,13 +279,22 @@ class _Memory:
         bounds: Bounds | None,
     ) -> None:
         self._length = remembered(size)
-        self._steps, self._changes = np.zeros((2, self._length, size))
+        self._first_step, self._bounds = first_step, bounds
         self._products = np.zeros(self._length)
         self.n_known, self._newest = 0, -1
-        self._first_step, self._bounds = first_step, bounds
-        if curvature is not None:
-            for step, change in zip(*curvature, strict=True):
-                self.add(step, change)
+        n_given = 0 if curvature is None else len(curvature.steps)
+        if curvature is not None and n_given == self._length:
+            self._steps, self._changes, self._newest = curvature
+        else:
+            self._steps, self._changes = np.zeros((2, self._length, size))
+            if curvature is not None:
+                order = np.arange(curvature.newest + 1, curvature.newest + 1 + n_given) % n_given
+                order = order[-self._length :]
+                self._steps[: len(order)] = curvature.steps[order]
+                self._changes[: len(order)] = curvature.changes[order]
+                n_given, self._newest = len(order), -1
+        for _ in range(n_given):
+            self._count()
 
     def direction(self, at: Floats, gradient: Floats) -> tuple[Floats, float]:
         """Return the step of limited-memory BFGS, and its length."""
@@ -307,7 +318,8 @@ class _Memory:
         if free is None or free.all():
             known = self._steps, self._changes, self._products, self.n_known, self._newest
         else:
-            steps, changes = (part * free for part in self.curvature())
+            held = self.curvature()
+            steps, changes = (np.roll(one, -1 - held.newest, axis=0) * free for one in held[:2])
             products = np.einsum("ij,ij->i", steps, changes)
             good = products > ROUNDING * np.einsum("ij,ij->i", changes, changes)
             n = int(good.sum())
@@ -324,23 +336,31 @@ class _Memory:
             return 0.0
         return -0.5 * float(np.dot(gradient, self.direction(at, gradient)[0]))
 
-    def add(self, step: Floats, change: Floats, _length: float = 1.0) -> None:
-        """Record a step."""
+    def add(self, at: Floats, to: Floats, before: Floats, after: Floats, _length: float) -> None:
+        """Record a step, and the gradient before and after it."""
+        place = (self._newest + 1) % self._length
+        np.subtract(to, at, out=self._steps[place])
+        np.subtract(after, before, out=self._changes[place])
+        self._count()
+
+    def _count(self) -> None:
+        """Take note of the step that follows the newest."""
         self._newest = at = (self._newest + 1) % self._length
-        self._steps[at], self._changes[at] = step, change
-        self._products[at] = np.dot(step, change)
+        self._products[at] = np.dot(self._steps[at], self._changes[at])
         self.n_known = min(self.n_known + 1, self._length)
         if not self._products[at] > 0.0:
             self.n_known = 0  # the curvature is lost in rounding: start over
 
     def curvature(self) -> Curvature:
-        """Return the curvature information, oldest first."""
+        """Return the curvature information, in the memory's own arrays if possible."""
         first = self._newest - self.n_known + 1
         if first >= 0:
             rows = slice(first, self._newest + 1)
-            return Curvature(self._steps[rows], self._changes[rows])
+            return Curvature(self._steps[rows], self._changes[rows], self.n_known - 1)
+        if self.n_known == self._length:
+            return Curvature(self._steps, self._changes, self._newest)
         order = np.arange(first, self._newest + 1) % self._length
-        return Curvature(self._steps[order], self._changes[order])
+        return Curvature(self._steps[order], self._changes[order], self.n_known - 1)
 
 
 def _follow_batches(
