@@ -19,7 +19,7 @@ def fitted():
     x = rng.integers(0, 3, (200, 4)).astype(str)
     y = rng.integers(0, 2, 200)
     structure = Differentiable("all", training=Training(epochs=4))
-    parameters = Hybrid(joint="refine", training=Training(epochs=3))
+    parameters = Hybrid(joint="restart", training=Training(epochs=3))
     return BayesNetClassifier(structure, parameters, random_state=0).fit(x, y)
 
 

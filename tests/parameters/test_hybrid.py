@@ -77,7 +77,7 @@ def test_the_margin_makes_fewer_errors_than_frequencies_where_naive_bayes_is_wro
     assert error(hybrid) < error(frequencies)
 
 
-def test_joint_tables_are_kept_refined_or_left(rows):
+def test_joint_tables_are_kept_or_left(rows):
     context = FitContext()
     learner = Differentiable("all", training=Training(epochs=5))
     structure, joint = learner.learn_jointly(Counts(rows, context), FitPlan(context))
@@ -85,11 +85,6 @@ def test_joint_tables_are_kept_refined_or_left(rows):
     assert told.info["parameters"]["joint_tables"] == "keep"
     for table, carried in zip(kept.families, joint.log_prob, strict=True):
         assert np.array_equal(table.log_prob, carried)
-    barely = Hybrid(joint="refine", training=Training(epochs=1, learning_rate=1e-12))
-    refined, told = learn(barely, structure, rows, joint=joint)
-    assert told.info["parameters"]["joint_tables"] == "refine"
-    for table, carried in zip(refined.families, joint.log_prob, strict=True):
-        np.testing.assert_allclose(table.log_prob, carried, atol=1e-9)
     fresh, told = learn(
         Hybrid(joint="restart", training=Training(epochs=2)), structure, rows, joint=joint
     )

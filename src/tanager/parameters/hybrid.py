@@ -5,20 +5,17 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from math import prod
 
-import numpy as np
-
 from tanager.counts import Counts
 from tanager.losses import Loss, resolve_loss
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.tables import DenseTable, Tables, family_members
 from tanager.structure import FitPlan, Structure
 from tanager.training import Training
-from tanager.training.model import NO_PARENT, JointTables, Model, Slots, TrainingRows
+from tanager.training.model import NO_PARENT, Model, Slots, TrainingRows
 from tanager.training.optimiser import Task, fit
 from tanager.training.options import Trained
 
 TRAINING_STREAM = 803
-JOINT = ("keep", "refine", "restart")
 
 
 @dataclass(eq=False, repr=False)
@@ -33,9 +30,9 @@ class Hybrid(Trained, ParameterLearner):
     ----------
     loss : {"hybrid", "margin", "cll", "nll"} or callable, default="hybrid"
         See `tanager.losses`; any ``loss(log_joint, y) -> (value, gradient)``.
-    joint : {"keep", "refine", "restart"}, default="keep"
-        What to do with tables that `Differentiable` learned together with the structure: keep
-        them, continue training from them, or start from scratch.
+    joint : {"keep", "restart"}, default="keep"
+        Whether tables that `Differentiable` learned together with the structure are kept, or
+        trained again from scratch.
     training : Training or None, default=None
         Epochs, learning rate, held-out rows; None uses
         `tanager.training.Training` with its defaults.
@@ -70,14 +67,13 @@ class Hybrid(Trained, ParameterLearner):
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Train the tables, or keep those learned with the structure."""
         context = plan.context
-        self._choose("joint", JOINT)
+        self._choose("joint", ("keep", "restart"))
         training = self.resolve_training()
-        joint = plan.joint_tables if self.joint != "restart" else None
-        if joint is not None and not _belongs(joint, structure):
-            joint = None
-        record = context.record("parameters")
-        record["joint_tables"] = self.joint if joint is not None else "none"
-        if joint is not None and self.joint == "keep":
+        joint, record = plan.joint_tables, context.record("parameters")
+        whole = structure.selected == tuple(range(len(structure.names)))
+        known = joint and whole and structure.parent_indices == joint.parent_indices
+        record["joint_tables"] = "keep" if known and self.joint == "keep" else "none"
+        if joint and record["joint_tables"] == "keep":
             return Tables(joint.log_prior, tuple(DenseTable(table) for table in joint.log_prob))
         n_classes, arities = counts.domain.n_classes, counts.domain.arities
         parents, own = structure.parent_positions(), arities[list(structure.selected)]
@@ -88,19 +84,11 @@ class Hybrid(Trained, ParameterLearner):
         sizes = [[prod(own[list(some)].tolist())] for some in parents]
         columns = [[column[some]] for some in parents]
         slots = Slots.build(columns, sizes, own, n_classes, structure.features)
-
-        def start(_rows: TrainingRows, rng: np.random.Generator) -> Model:
-            if joint is None:
-                return Model.start(slots, n_classes, rng)
-            theta = np.concatenate([np.zeros(0), *(table.ravel() for table in joint.log_prob)])
-            n_blocks = int(slots.n_contexts.sum())
-            return Model.at(theta, n_blocks, joint.log_prior.copy(), np.zeros(slots.column.shape))
-
         rows = TrainingRows.of(counts.rows.gather(), structure.selected)
         rows = rows.join(several, own) if several else rows
         stream, loss = (TRAINING_STREAM,), resolve_loss(self.loss)
         task = Task(slots, loss, training, None, stream, "tables by gradient")
-        model, info = fit(task, rows, start, context)
+        model, info = fit(task, rows, lambda _, rng: Model.start(slots, n_classes, rng), context)
         record.update(info)
         shapes = [arities[family_members(structure, at)] for at in range(len(parents))]
         tables = [
@@ -108,8 +96,3 @@ class Hybrid(Trained, ParameterLearner):
             for at, shape in enumerate(shapes)
         ]
         return Tables(model.prior.copy(), tuple(tables))
-
-
-def _belongs(joint: JointTables, structure: Structure) -> bool:
-    whole = structure.selected == tuple(range(len(structure.names)))
-    return whole and structure.parent_indices == joint.parent_indices

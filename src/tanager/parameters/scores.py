@@ -354,4 +354,5 @@ def _tree_table(family: FamilyCells, rows: Sequence[Floats]) -> TreeTable:
         np.tile(np.arange(family.arity), n_nodes - 1),
     )
     log_prob = np.concatenate([row.transpose(2, 0, 1).ravel() for row in rows])
-    return TreeTable(contexts, log_prob, np.zeros(n_nodes), inherit=False)
+    uniform = np.full(n_nodes, -np.log(family.arity))  # of the root; the others have all values
+    return TreeTable(contexts, log_prob, uniform, inherit=False)

@@ -169,14 +169,8 @@ class Model:
             tables.append(log_softmax(logits, axis=1).ravel())
         theta = np.concatenate(tables)
         prior = log_softmax(rng.uniform(-INITIAL_RANGE, INITIAL_RANGE, n_classes), axis=0)
-        n_blocks = int(slots.n_contexts[used].sum())
-        return cls.at(theta, n_blocks, prior, np.zeros(used.shape))
-
-    @classmethod
-    def at(cls, theta: Floats, n_blocks: int, prior: Floats, phi: Floats) -> Model:
-        """Return a model with the given parameters and a fresh Adam state."""
-        zeros = np.zeros_like
-        steps = np.zeros(n_blocks, np.int64)
+        zeros, phi = np.zeros_like, np.zeros(used.shape)
+        steps = np.zeros(int(slots.n_contexts[used].sum()), np.int64)
         return cls(
             *(theta, zeros(theta), zeros(theta), steps),
             *(np.zeros(0), np.zeros(0), np.zeros(0, np.int64)),

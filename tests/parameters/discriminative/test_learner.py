@@ -8,12 +8,13 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from tanager import BayesNetClassifier
 from tanager.codes import Domain, Rows
 from tanager.codes.hashing import folds_of
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.parameters import DFE, Discriminative, MEstimate
+from tanager.parameters import DFE, Discriminative, MEstimate, TreeTable
 from tanager.parameters import scores as layout_module
 from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.registry import resolve_parameters
@@ -289,6 +290,17 @@ def test_dfe_agrees_with_plain_loops(name):
             assert table[(*key, c)] == pytest.approx(share)
     assert tables.normalized
     assert info["mean_miss"][-1] < info["mean_miss"][0]
+
+
+@pytest.mark.parametrize("learner", [DFE(), Discriminative("extended", l2=0.5, tol=1e-2)])
+def test_features_of_many_values_give_a_network(learner):
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.integers(0, arity, 700) for arity in (90, 60, 4)], axis=1).astype(str)
+    clf = BayesNetClassifier("kdb(k=2)", learner, categorical_features="all")
+    network = clf.fit(X, rng.integers(0, 2, 700)).network_
+    assert any(isinstance(table, TreeTable) for table in network.tables.families)
+    for table in network.tables.families:
+        np.testing.assert_allclose(np.exp(table.to_dense().log_prob).sum(axis=-2), 1.0)
 
 
 def test_dfe_options_are_checked():

@@ -155,17 +155,9 @@ class Problem:
             form = self.form(self.crossfitted)
             train[others], score[fold] = np.flatnonzero(others), fold
         else:
-            logs = self.crossfitted[fold : fold + 1] if self._reads_tables else self.all_rows
-            form = self.form(logs)
+            form = self.form(self.crossfitted[fold : fold + 1])
             train[others], score[fold] = 0, 0
         return form, train, score
-
-    @property
-    def _reads_tables(self) -> bool:
-        """Whether the generative tables are part of the optimisation."""
-        options = self.options
-        untouched = options.form == "direct" and options.init == options.towards == "zero"
-        return not (untouched and options.fit_prior)
 
     def objective(
         self, form: Form, sets: FoldTables, chosen: Strengths | None, batch: int | None = None
