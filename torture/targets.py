@@ -144,8 +144,8 @@ def network(data: bytes) -> str:
     if not data:
         return "refused"
     try:
-        variables = parse_network(data[1:], NETWORK_FORMATS[data[0] % 4])
-        found = network_of_variables(variables, variables[0].name)
+        variables, notes = parse_network(data[1:], NETWORK_FORMATS[data[0] % 4])
+        found = network_of_variables(variables, variables[0].name, notes=notes)
         found.log_joint([dict.fromkeys(found.codebook.domain.names)])
     except TanagerError:
         return "refused"

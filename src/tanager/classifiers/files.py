@@ -136,7 +136,8 @@ def read_network(
     >>> clf.predict_proba([{"wet": "yes"}]).round(3)
     array([[0.333, 0.667]])
     """
-    network = network_of_variables(open_network(path, format), target, hidden=hidden)
+    variables, notes = open_network(path, format)
+    network = network_of_variables(variables, target, hidden=hidden, notes=notes)
     parents = {name: list(above) for name, above in network.structure.parents.items()}
     return BayesNetClassifier(Fixed(parents))._take(network, None, {})
 

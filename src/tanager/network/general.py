@@ -21,20 +21,21 @@ doi:10.1287/opre.34.6.871.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from graphlib import TopologicalSorter
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from tanager.codes import Codebook
-from tanager.codes.columns import CategoricalColumn
+from tanager.codes.columns import CategoricalColumn, Column
 from tanager.codes.rows import MAX_ARITY
 from tanager.codes.targets import class_array
 from tanager.errors import ConfigurationError, MemoryBoundError, check_cells, listed, nearest
-from tanager.network.exports.bif import Variable
+from tanager.network.checks import check_codebook
+from tanager.network.exports.bif import Variable, xml_names
 from tanager.network.given_tables import log_or_impossible
 from tanager.network.marginal import align, eliminate
 from tanager.network.network import Network
@@ -50,8 +51,12 @@ def network_of_variables(
     target: str,
     *,
     hidden: Collection[str] = (),
+    notes: Mapping[str, Any] | None = None,
 ) -> Network:
-    """Return the network as a classifier for the node `target`, with hidden nodes summed out."""
+    """Return the network as a classifier for the node `target`, with hidden nodes summed out.
+
+    `notes` is the additional data written by Tanager, with its codebook.
+    """
     names = [variable.name for variable in variables]
     for name in (target, *hidden):
         if name not in names:
@@ -74,7 +79,7 @@ def network_of_variables(
         raise ConfigurationError(
             f"The network has no node besides {target!r} to predict it from. Hide fewer nodes."
         )
-    return _assemble(graph, root, _coding(variables, root, features))
+    return _assemble(graph, root, _coding(variables, root, features, notes or {}))
 
 
 class _NodeTable(NamedTuple):
@@ -184,21 +189,52 @@ class _Coding(NamedTuple):
     orders: dict[int, list[int]]  # a node's states in the order of its codes
 
 
-def _coding(variables: Sequence[Variable], root: int, features: Sequence[int]) -> _Coding:
+def _coding(
+    variables: Sequence[Variable], root: int, features: Sequence[int], notes: Mapping[str, Any]
+) -> _Coding:
+    written = check_codebook(notes["codebook"]) if "codebook" in notes else None
+    known = {} if written is None else _known_columns(variables, written, notes)
+    if written is not None and {*features, root} <= known.keys() and known[root] is written.target:
+        index = {name: at for at, name in enumerate(written.domain.names)}
+        place = {at: index[known[at].name] for at in features}
+        same = {at: list(range(len(variables[at].states))) for at in (*features, root)}
+        return _Coding(written, place, same)
     columns, orders = {}, {}
     for at in (*features, root):
-        name, states = variables[at].name, variables[at].states
+        states = variables[at].states
         if len(states) > MAX_ARITY:
             raise MemoryBoundError(
-                f"{name!r} has {len(states):,} states; {MAX_ARITY:,} are allowed."
+                f"{variables[at].name!r} has {len(states):,} states; {MAX_ARITY:,} are allowed."
             )
+        if at in known and at != root:
+            columns[at], orders[at] = known[at], list(range(len(states)))
+            continue
         orders[at] = sorted(range(len(states)), key=states.__getitem__)
         values = pa.array([states[place] for place in orders[at]], pa.string())
-        columns[at] = CategoricalColumn(name, values, None)
-    target = columns.pop(root)
+        columns[at] = CategoricalColumn(variables[at].name, values, None)
+    target = columns[root]
+    assert isinstance(target, CategoricalColumn)
     classes = class_array(target, np.dtype(object))
-    codebook = Codebook(tuple(columns.values()), target, classes, missing="marginalize")
+    ours = tuple(columns[at] for at in features)
+    codebook = Codebook(ours, target, classes, missing="marginalize")
     return _Coding(codebook, {at: place for place, at in enumerate(features)}, orders)
+
+
+def _known_columns(
+    variables: Sequence[Variable], codebook: Codebook, notes: Mapping[str, Any]
+) -> dict[int, Column]:
+    """Return the columns of nodes that Tanager wrote and that haven't changed since."""
+    renamed = notes.get("names")
+    renamed = renamed if isinstance(renamed, dict) else {}
+    columns: dict[Any, Column] = {column.name: column for column in codebook.columns}
+    found: dict[int, Column] = {}
+    for at, variable in enumerate(variables):
+        column: Column | None = codebook.target
+        if variable.name != notes.get("target"):
+            column = columns.get(renamed.get(variable.name, variable.name))
+        if column is not None and tuple(xml_names(column.labels())) == variable.states:
+            found[at] = column
+    return found
 
 
 def _assemble(graph: _Graph, root: int, coding: _Coding) -> Network:

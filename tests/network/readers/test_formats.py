@@ -16,7 +16,8 @@ from tests.network.readers.cases import WRITERS, as_bif, as_net, as_xdsl, as_xml
 def test_a_written_network_is_read(name, seed):
     kind, write = WRITERS[name]
     variables = random_network(np.random.default_rng(seed), zeros=1.0 if seed == 0 else 0.1)
-    found = parse_network(write(variables).encode(), kind)
+    found, notes = parse_network(write(variables).encode(), kind)
+    assert notes == {}
     for read, wanted in zip(found, variables, strict=True):
         assert (read.name, read.states, read.parents) == (
             wanted.name,
@@ -30,10 +31,10 @@ def test_a_packed_file_and_a_named_format_are_read(tmp_path):
     variables = random_network(np.random.default_rng(0))
     path = tmp_path / "n.bif.gz"
     path.write_bytes(gzip.compress(as_bif(variables).encode()))
-    assert [v.name for v in open_network(path)] == [v.name for v in variables]
+    assert [v.name for v in open_network(path)[0]] == [v.name for v in variables]
     plain = tmp_path / "n.txt"
     plain.write_text(as_net(variables))
-    assert len(open_network(plain, "net")) == len(variables)
+    assert len(open_network(plain, "net")[0]) == len(variables)
     with pytest.raises(ConfigurationError, match=r"'\.txt' is unknown"):
         open_network(plain)
     with pytest.raises(ConfigurationError, match="format='uai' isn't valid"):
@@ -50,7 +51,7 @@ variable X { type discrete [ 2 ] { Asy/Patch, "two words" }; }
 probability ( O2 ) { table 0.2, 0.3, 0.5; }
 probability ( X | O2 ) { (<5) 0.1, 0.9; default 0.4, 0.6; }
 """
-    o2, x = parse_network(text.encode(), "bif")
+    (o2, x), _ = parse_network(text.encode(), "bif")
     assert o2.states == ("<5", "5-12", "12+")
     assert x.states == ("Asy/Patch", "two words")
     assert x.probabilities.tolist() == [[0.1, 0.9], [0.4, 0.6], [0.4, 0.6]]
@@ -63,8 +64,8 @@ def test_the_first_parent_is_the_fastest_where_agrum_wrote_the_file():
 <cpt id="c"><state id="s"/><state id="t"/><parents>a b</parents>
 <probabilities>0.1 0.9 0.2 0.8 0.3 0.7 0.4 0.6</probabilities></cpt>
 </nodes><extensions><genie app="{app}"/></extensions></smile>"""
-    genie = parse_network(text.replace("{app}", "GeNIe 4").encode(), "xdsl")[2]
-    agrum = parse_network(text.replace("{app}", "aGrUM 2").encode(), "xdsl")[2]
+    genie = parse_network(text.replace("{app}", "GeNIe 4").encode(), "xdsl")[0][2]
+    agrum = parse_network(text.replace("{app}", "aGrUM 2").encode(), "xdsl")[0][2]
     assert (genie.parents, agrum.parents) == ((0, 1), (1, 0))
     assert genie.probabilities[0, 1, 0] == 0.2  # a=x, b=v
     assert agrum.probabilities[1, 0, 0] == 0.3  # b=v, a=x

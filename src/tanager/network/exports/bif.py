@@ -10,6 +10,7 @@ as its parents, and its child for the values.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -180,24 +181,33 @@ def _words(texts: Iterable[str]) -> list[str]:
 
 
 _escaped = partial(escape, quote=False)
+NOTE = "tanager = "  # start of the property that contains the codebook
 
 # XML 1.0 doesn't allow control characters, escaped or not.
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def to_xmlbif(network: Network) -> str:
-    """Return the network as XMLBIF 0.3, with names and values unchanged but escaped for XML."""
+    """Return the network as XMLBIF 0.3, with names and values unchanged but escaped for XML.
+
+    A property of the network contains the codebook, so `read_network` can restore cut points,
+    types and the code for missing.
+    """
     variables = spell_out(network)
-    names = _xml_names([v.name for v in variables])
+    names = xml_names([v.name for v in variables])
+    renamed = {x: v.name for x, v in zip(names, variables, strict=True) if x != v.name}
+    codebook = network.codebook.to_dict()
+    note = json.dumps({"codebook": codebook, "names": renamed, "target": names[0]})
     lines = [
         '<?xml version="1.0" encoding="UTF-8"?>',
         '<BIF VERSION="0.3">',
         "<NETWORK>",
         "<NAME>tanager</NAME>",
+        f"<PROPERTY>{NOTE}{_escaped(note)}</PROPERTY>",
     ]
     for name, variable in zip(names, variables, strict=True):
         lines += ['<VARIABLE TYPE="nature">', f"  <NAME>{_escaped(name)}</NAME>"]
-        states = _xml_names(variable.states)
+        states = xml_names(variable.states)
         lines += [f"  <OUTCOME>{_escaped(state)}</OUTCOME>" for state in states]
         lines.append("</VARIABLE>")
     for name, variable in zip(names, variables, strict=True):
@@ -208,6 +218,6 @@ def to_xmlbif(network: Network) -> str:
     return "\n".join([*lines, "</NETWORK>", "</BIF>", ""])
 
 
-def _xml_names(names: Sequence[str]) -> list[str]:
+def xml_names(names: Sequence[str]) -> list[str]:
     """Return names or states as XML can represent them, unique when ignoring case."""
     return distinct([_NOT_XML.sub("\ufffd", name).strip() or "(empty)" for name in names])

@@ -7,6 +7,7 @@ import os
 import zlib
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.network.exports.bif import Variable
@@ -45,8 +46,10 @@ FORMATS: dict[str, tuple[tuple[str, ...], Callable[[bytes], Draft]]] = {
 }
 
 
-def open_network(path: str | os.PathLike[str], kind: str | None = None) -> list[Variable]:
-    """Return the nodes of a file.
+def open_network(
+    path: str | os.PathLike[str], kind: str | None = None
+) -> tuple[list[Variable], dict[str, Any]]:
+    """Return the nodes of a file, and the notes that Tanager wrote to it.
 
     The file's suffix determines the format unless `kind` is passed; ``.gz`` is decompressed.
     """
@@ -64,11 +67,12 @@ def open_network(path: str | os.PathLike[str], kind: str | None = None) -> list[
         raise ModelFileError(f"{path}, {error}") from error
 
 
-def parse_network(data: bytes, kind: str) -> list[Variable]:
-    """Return the nodes in a file's content."""
+def parse_network(data: bytes, kind: str) -> tuple[list[Variable], dict[str, Any]]:
+    """Return the nodes in a file's content, and the notes that Tanager wrote to it."""
     if len(data) > MAX_BYTES:
         raise ModelFileError(f"the file is larger than {MAX_BYTES:,} bytes.")
-    return FORMATS[kind][1](data).finish()
+    draft = FORMATS[kind][1](data)
+    return draft.finish(), draft.notes
 
 
 def _kind_of(path: Path, kind: str | None) -> str:

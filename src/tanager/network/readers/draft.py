@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,12 +53,13 @@ class Draft:
     """A network under construction.
 
     Tables may refer to nodes that are declared later, so a reader declares all nodes
-    first and then adds the tables.
+    first and then adds the tables. `notes` contains additional data written by Tanager.
     """
 
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
         self._tables: dict[str, _Table] = {}
+        self.notes: dict[str, Any] = {}
 
     def add_node(self, name: Word, states: Sequence[Word]) -> None:
         """Declare a node."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
@@ -11,6 +12,7 @@ from xml.parsers import expat
 import numpy as np
 
 from tanager.errors import ModelFileError
+from tanager.network.exports.bif import NOTE
 from tanager.network.readers.draft import Draft, Position, Word, fail
 
 MAX_DEPTH = 50
@@ -144,4 +146,11 @@ def read_xmlbif(root: Element) -> Draft:
         child = definition.one("FOR").text()
         parents = [given.text() for given in definition.all("GIVEN")]
         draft.add_numbers(child, parents, definition.one("TABLE").words())
+    for note in network.all("PROPERTY"):
+        if note.text().text.startswith(NOTE):
+            try:
+                found = json.loads(note.text().text.removeprefix(NOTE))
+            except (ValueError, RecursionError) as error:
+                fail(note.place, f"Tanager's own property is not JSON ({str(error)[:80]})")
+            draft.notes = found if isinstance(found, dict) else {}
     return draft
