@@ -33,9 +33,10 @@ PACKAGES = {
     "dask": ("dask", "distributed", "pandas"),
     "excel": ("openpyxl",),
     "lakes": ("deltalake", "pyiceberg"),
+    "postgres": ("adbc_driver_postgresql",),
     "all": (
         *("matplotlib", "onnx", "onnxruntime", "dask", "distributed"),
-        *("openpyxl", "pandas", "deltalake", "pyiceberg"),
+        *("openpyxl", "pandas", "deltalake", "pyiceberg", "adbc_driver_postgresql"),
     ),
 }
 OPTIONAL = ("duckdb", "networkx", "pandas", "polars", "xgboost", "lightgbm", "jax", "torch")

@@ -9,6 +9,7 @@ from urllib.parse import quote
 import numpy as np
 import pyarrow as pa
 import pytest
+from torture.postgres import PostgresMissingError, running_postgres
 
 from tanager import BayesNetClassifier, open_table
 from tanager.errors import ConfigurationError, DataError
@@ -144,3 +145,57 @@ def test_a_file_that_is_not_there(tmp_path):
     pytest.importorskip("duckdb")
     with pytest.raises(DataError, match="No such file"):
         open_table(f"duckdb://{tmp_path}/absent.db?table=t")
+
+
+@pytest.fixture(scope="module")
+def postgres():
+    """A server with a table and a view."""
+    try:
+        with running_postgres() as url:
+            from adbc_driver_postgresql import dbapi
+
+            with dbapi.connect(url) as connection, connection.cursor() as cursor:
+                cursor.adbc_ingest("visits", pa.table(_columns()))
+                cursor.execute("CREATE VIEW few AS SELECT * FROM visits WHERE x > 0")
+                cursor.execute("ALTER TABLE visits ADD COLUMN money numeric(8, 2) DEFAULT 1.25")
+                connection.commit()
+            yield url
+    except PostgresMissingError as missing:
+        pytest.skip(str(missing))
+
+
+def test_postgres_tables_views_and_queries(postgres):
+    rows = _columns()
+    table = open_table(f"{postgres}?table=visits")
+    assert table.column("x").to_pylist() == rows["x"]
+    assert set(table.column("money").to_pylist()) == {1.25}
+    assert open_table(f"{postgres}?table=public.few").n_rows == sum(x > 0 for x in rows["x"])
+    sql = quote("SELECT word, count(*) AS n FROM visits GROUP BY word ORDER BY word")
+    assert open_table(f"{postgres}?sql={sql}").column("word").to_pylist() == ["a", "b", "c"]
+
+
+def test_postgres_shows_one_snapshot_to_all_reads(postgres):
+    from adbc_driver_postgresql import dbapi
+
+    table = open_table(f"{postgres}?table=visits", drop="money")
+    before = _fit(pa.table(_columns()))
+    with dbapi.connect(postgres) as connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE visits SET word = 'z' WHERE x < 0")
+        cursor.execute("DELETE FROM visits WHERE x > 1")
+        connection.commit()
+    try:
+        assert table.column("word").to_pylist() == _columns()["word"]
+        assert _same(_fit(table), before)
+        assert "z" in open_table(f"{postgres}?table=visits").column("word").to_pylist()
+    finally:
+        with dbapi.connect(postgres) as connection, connection.cursor() as cursor:
+            cursor.execute("DELETE FROM visits")
+            connection.commit()
+
+
+def test_errors_of_postgres_keep_passwords_to_themselves(postgres):
+    with pytest.raises(DataError, match=r"relation .* does not exist"):
+        open_table(f"{postgres}?table=absent")
+    with pytest.raises(DataError, match="cannot be reached") as told:
+        open_table("postgresql://me:secret@127.0.0.1:1/db?table=t")
+    assert "secret" not in str(told.value)

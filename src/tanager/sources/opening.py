@@ -25,7 +25,7 @@ _KINDS = (
     "a 2-D NumPy array, a list of rows or of dicts, a dict of columns, a pandas, polars or "
     "Dask DataFrame, a pyarrow Table or Dataset, a DuckDB relation, a Delta or Iceberg table, "
     "anything with __arrow_c_stream__, a path, URL, glob, folder or list of paths of Parquet, "
-    "Arrow IPC or CSV files, or the URL of a DuckDB file"
+    "Arrow IPC or CSV files, or the URL of a database"
 )
 
 
@@ -143,11 +143,12 @@ def _from_address(X: Any) -> Any:
         given = str(given)
     if not isinstance(given, str):
         return X
-    from tanager.sources.datasets import is_delta_folder, open_lake, open_query
+    from tanager.sources.databases import DATABASES, open_query
+    from tanager.sources.datasets import is_delta_folder, open_lake
     from tanager.sources.remote import IN_ARROW
 
     scheme, mark, _ = given.partition("://")
-    if mark and scheme == "duckdb":
+    if mark and scheme in DATABASES:
         return open_query(given)
     if mark and scheme.partition("+")[0] in ("delta", "iceberg"):
         return open_lake(given)
@@ -209,7 +210,7 @@ def _open(X: Any) -> Source:
         return open_dataset(X)
     library, name = type(X).__module__.partition(".")[0], type(X).__name__
     if name == "DuckDBPyRelation":
-        from tanager.sources.datasets import open_relation
+        from tanager.sources.databases import open_relation
 
         return open_relation(X)
     if (library, name) in _LAKES:
