@@ -182,8 +182,7 @@ def _pseudo_error(
     """Train on a fold with every other feature, or k of them, a candidate; error in per cent."""
     from tanager.engines import FitContext
     from tanager.losses import HybridMargin
-    from tanager.structure.differentiable.learner import STARTS
-    from tanager.structure.differentiable.sampling import Arborescence, BestParent
+    from tanager.structure.differentiable.learner import STARTS, Arborescence, BestParent
     from tanager.training import Training
     from tanager.training.model import NO_PARENT, Slots, TrainingRows
     from tanager.training.optimiser import ParentSearch, Task, fit, most_probable, scores

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
 from math import isqrt
 
 import numpy as np
 
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, listed
 from tanager.structure.constraints import Limits
+from tanager.structure.structure import Structure
 
 Candidates = str | Mapping[str, Sequence[str]]
 
@@ -176,7 +176,7 @@ def _given(
         if unknown:
             raise ConfigurationError(
                 f"candidates names {unknown[0]!r}, which is not a feature. "
-                f"Allowed: {', '.join(map(repr, names[:8]))}{', ...' if len(names) > 8 else ''}."
+                f"Features: {listed(names)}."
             )
         if child in parents or len(set(parents)) != len(parents):
             raise ConfigurationError(
@@ -184,16 +184,11 @@ def _given(
             )
         chosen[place[child]] = [place[name] for name in parents]
     if not free:
-        _require_ordering(chosen, names)
+        try:
+            Structure.from_parents(names, chosen)
+        except ConfigurationError as error:
+            raise ConfigurationError(
+                f"The candidates admit no order of the features. {error} "
+                "Hint: ordering='free' allows any candidates and still returns no cycle."
+            ) from None
     return chosen
-
-
-def _require_ordering(chosen: list[list[int]], names: Sequence[str]) -> None:
-    try:
-        TopologicalSorter(dict(enumerate(chosen))).prepare()
-    except CycleError as error:
-        some = ", ".join(repr(names[i]) for i in error.args[1][1:9])
-        raise ConfigurationError(
-            f"No ordering of the features admits these candidates: a cycle among {some}. "
-            "Hint: ordering='free' allows any candidates and still returns no cycle."
-        ) from None
