@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tanager.drawing import DrawnGraph, draw_svg, lay_out, plan_drawing
-from tanager.drawing.layout import HEIGHT, text_width
+from tanager.drawing.layout import HEIGHT
 from tanager.drawing.svg import legend_rows
 
 
@@ -78,7 +78,7 @@ def test_the_legend_shows_what_the_drawing_uses():
     assert plan_drawing(two_parents(20)).legend.further
     silent = plan_drawing(DrawnGraph(("a", "b"), ((), (0,))))
     assert silent.legend.widths == silent.legend.shades == ()
-    assert legend_rows(silent, 500, text_width) == []
+    assert legend_rows(silent) == []
 
 
 def test_a_fan_of_leaves_is_folded_to_its_strongest():
@@ -150,8 +150,8 @@ def test_a_drawing_of_sixty_features_is_no_wider_than_a_screen(name):
     plan = plan_drawing(GRAPHS[name])
     layout = lay_out(plan)
     assert layout.width <= 1200
-    rows = legend_rows(plan, max(340, layout.width), text_width)
-    assert all(row[-1].end <= max(340, layout.width) for row in rows)
+    rows = legend_rows(plan)
+    assert all(row[-1].end <= max(500, layout.width) for row in rows)
     for way in [*layout.routes, *layout.class_routes]:
         assert all(-1 <= x <= layout.width for x, _ in way)
 

@@ -22,6 +22,7 @@ from tanager.report import (
     plot_table,
 )
 from tanager.report.model_page.features import count_interval
+from tanager.report.model_page.trust import reliability_bins
 from tanager.structure import KDB
 
 
@@ -187,7 +188,10 @@ def test_calibration_of_two_and_more_classes(model, wide):
     ax = drawn(plot_calibration(binary, X, y == "no"))
     assert len(ax.containers) == 1
     heights = ax.containers[0].lines[0].get_ydata()
-    assert heights.mean() == pytest.approx((y == "no").mean(), abs=0.01)
+    bins = reliability_bins(binary.predict_proba(X)[:, 1], y == "no")
+    assert heights.tolist() == [share for _, share, _ in bins]
+    shares = np.average(heights, weights=[n_rows for *_, n_rows in bins])
+    assert shares == pytest.approx((y == "no").mean(), abs=1e-4)
 
 
 def test_html_is_small_and_escaped(model):

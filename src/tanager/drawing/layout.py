@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_right, insort
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -64,7 +64,7 @@ def shorten(name: str, most: int = MAX_NAME) -> str:
 
 
 def text_width(text: str) -> float:
-    """Return the approximate width of a text in pixels: a browser's font may differ a little."""
+    """Return the approximate width of a text in pixels: fonts differ a little."""
     width = 0.0
     for letter in text:
         if unicodedata.east_asian_width(letter) in "WF" or ord(letter) > 0x1F000:
@@ -78,20 +78,14 @@ def text_width(text: str) -> float:
     return width * FONT
 
 
-def lay_out(
-    plan: DrawingPlan, measure: Callable[[str], float] = text_width, max_width: float = MAX_WIDTH
-) -> GraphLayout:
-    """Place the boxes and arrows of a plan.
-
-    measure: the width of a text.
-    max_width: approximate width of the drawing beyond which boxes move to further layers.
-    """
-    widths = [measure(shorten(box.label)) + 2 * PAD for box in plan.boxes]
+def lay_out(plan: DrawingPlan, max_width: float = MAX_WIDTH) -> GraphLayout:
+    """Place the boxes and arrows of a plan; boxes beyond `max_width` move to further layers."""
+    widths = [text_width(shorten(box.label)) + 2 * PAD for box in plan.boxes]
     arrows = [(arrow.parent, arrow.child) for arrow in plan.arrows]
     parts = _components(len(widths), arrows)
     placed = [_narrow_enough(part, widths, arrows, max_width) for part in parts]
     shift, width, height = _pack(placed, max_width)
-    target = measure(shorten(plan.graph.target)) + 2 * PAD
+    target = text_width(shorten(plan.graph.target)) + 2 * PAD
     width = max(width, target + 2 * MARGIN)
     top = MARGIN + HEIGHT / 2
     x, y = [0.0] * len(widths), [0.0] * len(widths)

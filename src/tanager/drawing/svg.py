@@ -5,7 +5,6 @@ Colours come from the style sheet of the page that shows it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,44 +29,30 @@ class LegendItem(NamedTuple):
     mark: float = MARK  # length of the sample
 
 
-def legend_rows(
-    plan: DrawingPlan, width: float, measure: Callable[[str], float]
-) -> list[list[LegendItem]]:
-    """Return the legend in as many rows as needed; a drawing without numbers may have none."""
+def legend_rows(plan: DrawingPlan) -> list[list[LegendItem]]:
+    """Return the rows of the legend; a drawing without numbers may have none."""
     legend, target = plan.legend, shorten(plan.graph.target)
-    groups: list[list[LegendItem]] = []
-    if legend.shades:
-        samples = [LegendItem("shade", f"{bits:g}", share) for bits, share in legend.shades]
-        groups.append([LegendItem("text", f"box: bits about {target}"), *samples])
-    if legend.widths:
-        samples = [LegendItem("width", f"{bits:g}", share) for bits, share in legend.widths]
-        groups.append([LegendItem("text", f"arrow: {plan.graph.arrow_text}"), *samples])
-    if legend.further:
-        groups.append([LegendItem("further", "from a weaker parent", 0.25)])
-    if legend.folded:
-        groups.append([LegendItem("text", "+n: folded leaves")])
-    if groups and plan.arrows:
-        groups.append([LegendItem("text", f"every feature also depends on {target}")])
     rows: list[list[LegendItem]] = []
-    at = width
-    for group in groups:
-        needed = sum(_wide(item, measure) + GAP for item in group)
-        if at + needed > width:
-            rows.append([])
-            at = float(MARGIN)
-        for item in group:
-            end = at + _wide(item, measure)
-            if at > MARGIN and end > width:
-                rows.append([])
-                end, at = MARGIN + end - at, float(MARGIN)
-            rows[-1].append(item._replace(start=at, end=end))
-            at = end + GAP
-        at += GAP
-    return rows
+    for kind, what, samples in (
+        ("shade", f"box: bits about {target}", legend.shades),
+        ("width", f"arrow: {plan.graph.arrow_text}", legend.widths),
+    ):
+        marks = [LegendItem(kind, f"{bits:g}", share) for bits, share in samples]
+        rows.append([LegendItem("text", what), *marks] if marks else [])
+    notes = [LegendItem("further", "from a weaker parent", 0.25)] if legend.further else []
+    rows.append([*notes, LegendItem("text", "+n: folded leaves")] if legend.folded else notes)
+    if any(rows) and plan.arrows:
+        rows.append([LegendItem("text", f"every feature also depends on {target}")])
+    return [_placed(row) for row in rows if row]
 
 
-def _wide(item: LegendItem, measure: Callable[[str], float]) -> float:
-    return SMALLER * measure(item.text) + (0.0 if item.kind == "text" else item.mark + 5)
+def _placed(row: list[LegendItem]) -> list[LegendItem]:
+    out, at = [], float(MARGIN)
+    for item in row:
+        sample = 0.0 if item.kind == "text" else item.mark + 5
+        out.append(item._replace(start=at, end=at + sample + SMALLER * text_width(item.text)))
+        at = out[-1].end + GAP
+    return out
 
 
 THIN, THICK = 1.0, 5.0  # pixels of the weakest and the strongest arrow
@@ -89,7 +74,7 @@ def draw_svg(
     label: its name for screen readers.
     """
     layout = lay_out(plan)
-    rows = legend_rows(plan, max(layout.width, 340.0), text_width) if legend else []
+    rows = legend_rows(plan) if legend else []
     text: str = (
         _environment()
         .get_template("network.svg.j2")

@@ -49,7 +49,7 @@ def plot_effect(
     *,
     target: Any = None,
     ax: Axes | None = None,
-) -> Any:
+) -> Axes:
     r"""Plot what each value of a feature alone adds to a class's log-odds.
 
     Parameters
@@ -63,10 +63,6 @@ def plot_effect(
     target : a class, optional
         By default the second of two classes, or the most probable of several.
     ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
 
     Notes
     -----
@@ -190,7 +186,7 @@ NUMBERED = 12  # maximum number of columns for cells with numbers
 
 
 @in_house_style
-def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | None = None) -> Any:
+def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | None = None) -> Axes:
     """Draw P(feature | class, parents), one row per context, darker for more probable.
 
     Parameters
@@ -201,10 +197,6 @@ def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | No
         Order of the rows: by the class, then the parents; by the parents, then the class;
         or by the mean position of the value, so that similar contexts are neighbours.
     ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
 
     Notes
     -----

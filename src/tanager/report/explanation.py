@@ -37,7 +37,7 @@ def plot_explanation(
     against: Any = None,
     most: int = 12,
     ax: Axes | None = None,
-) -> Any:
+) -> Axes:
     """Plot how each feature moves the log-odds of a row, from prior to posterior.
 
     The probability after each step is shown at the right; with more than two classes, it is that
@@ -55,10 +55,6 @@ def plot_explanation(
     most : int, default=12
         Number of contributions with a bar of their own, largest first; the rest share one.
     ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
     """
     if isinstance(model, Explanation):
         explanation = model
@@ -142,7 +138,7 @@ def plot_beeswarm(
     against: Any = None,
     most: int = 15,
     ax: Axes | None = None,
-) -> Any:
+) -> Axes:
     """Plot every row's contributions to the log-odds, a line of dots per feature.
 
     Parameters
@@ -154,10 +150,6 @@ def plot_beeswarm(
     most : int, default=15
         Number of features to draw: those with the largest mean absolute contribution.
     ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
 
     Notes
     -----
@@ -189,26 +181,17 @@ def plot_beeswarm(
         x, level = added[::step, feature], _levels(network, codes[feature, ::step], feature)
         y, plain = line + _swarm(x, 2 * reach), np.isnan(level)
         ax.scatter(x[plain], y[plain], s=5, color=CYCLE[6], lw=0, zorder=3)
-        dots = _by_level(ax, x[~plain], y[~plain], level[~plain], 5)
+        style: dict[str, Any] = {"c": level[~plain], "cmap": COLOURS, "vmin": 0, "vmax": 1}
+        dots = ax.scatter(x[~plain], y[~plain], s=5, lw=0, zorder=3, **style)
     if dots is not None:
-        _scale(ax, dots, "the feature's value")
+        bar = ax.figure.colorbar(dots, ax=ax, ticks=[0, 1], aspect=30, pad=0.02)
+        bar.set_ticklabels(["low", "high"])
+        bar.set_label("the feature's value", labelpad=-12)
+        bar.outline.set_visible(False)
     names = network.codebook.domain.names
     name_rows(ax, [fitting(names[feature], 32) for feature in order])
     ax.set_xlabel(_odds_label(network, target, against))
     return ax
-
-
-def _by_level(ax: Axes, x: Floats, y: Floats, level: Floats, size: int) -> Any:
-    """Draw dots coloured from low (0) to high (1)."""
-    return ax.scatter(x, y, c=level, s=size, cmap=COLOURS, vmin=0, vmax=1, lw=0, zorder=3)
-
-
-def _scale(ax: Axes, dots: Any, label: str) -> None:
-    """Draw the colour bar of the dots next to the axes."""
-    bar = ax.figure.colorbar(dots, ax=ax, ticks=[0, 1], aspect=30, pad=0.02)
-    bar.set_ticklabels(["low", "high"])
-    bar.set_label(label, labelpad=-12)
-    bar.outline.set_visible(False)
 
 
 def _odds_label(network: Network, target: Any, against: Any) -> str:

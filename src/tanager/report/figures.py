@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from tanager.errors import ConfigurationError, DataError
 from tanager.evaluation.results import Results
 from tanager.evaluation.summary import leading_metric, score_intervals
+from tanager.report.model_page.trust import reliability_bins
 from tanager.report.style import (
     CYCLE,
     MUTED,
@@ -32,7 +33,7 @@ MAX_CURVES = 7  # calibration curves, one per class
 
 
 @in_house_style
-def plot_comparison(results: Results, metric: str | None = None, *, ax: Axes | None = None) -> Any:
+def plot_comparison(results: Results, metric: str | None = None, *, ax: Axes | None = None) -> Axes:
     """Plot classifiers as dots with intervals, the best on top.
 
     Parameters
@@ -70,7 +71,7 @@ def plot_comparison(results: Results, metric: str | None = None, *, ax: Axes | N
 @in_house_style
 def plot_calibration(
     model: Any, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Axes | None = None
-) -> Any:
+) -> Axes:
     """Plot how often each class occurs among rows with about the same predicted probability.
 
     Parameters
@@ -82,12 +83,8 @@ def plot_calibration(
     y : array-like
         Their true classes.
     n_bins : int, default=10
-        Number of bins, with equally many rows each.
+        Number of bins, with about equally many rows each.
     ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
 
     Notes
     -----
@@ -97,32 +94,19 @@ def plot_calibration(
     """
     if isinstance(n_bins, bool) or not isinstance(n_bins, Integral) or n_bins < 1:
         raise ConfigurationError(f"n_bins={n_bins!r}. Allowed: whole numbers from 1.")
-    probabilities = model.predict_proba(X)
-    truth = np.asarray(y)
+    probabilities, truth = model.predict_proba(X), np.asarray(y)
     classes = list(model.classes_)
-    counts = [int((truth == label).sum()) for label in classes]
-    order = np.argsort([-n for n in counts], kind="stable")[:MAX_CURVES]
-    drawn = [1] if len(classes) == 2 else [int(c) for c in order]
+    most = np.argsort([-int((truth == label).sum()) for label in classes], kind="stable")
+    drawn = [1] if len(classes) == 2 else most[:MAX_CURVES].tolist()
     ax = axes(ax, 4.2, 4.2)
     ax.plot([0, 1], [0, 1], color=MUTED, lw=0.8)
+    style: dict[str, Any] = {"lw": 1.2, "elinewidth": 0.7, "marker": "o", "ms": 3.5}
     for at, c in enumerate(drawn):
-        order = np.argsort(probabilities[:, c], kind="stable")
-        parts = [part for part in np.array_split(order, n_bins) if part.size]
-        predicted = np.array([probabilities[part, c].mean() for part in parts])
-        observed = np.array([(truth[part] == classes[c]).mean() for part in parts])
-        error = np.sqrt(observed * (1 - observed) / [part.size for part in parts])
-        colour = CYCLE[at % len(CYCLE)]
-        ax.errorbar(
-            predicted,
-            observed,
-            2 * error,
-            color=colour,
-            lw=1.2,
-            elinewidth=0.7,
-            marker="o",
-            ms=3.5,
-            label=plain_text(classes[c]),
-        )
+        bins = reliability_bins(probabilities[:, c], truth == classes[c], n_bins)
+        predicted, observed, n_rows = np.array(bins).T
+        error = 2 * np.sqrt(observed * (1 - observed) / n_rows)
+        style |= {"color": CYCLE[at % len(CYCLE)], "label": plain_text(classes[c])}
+        ax.errorbar(predicted, observed, error, **style)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     ax.set_xlabel("predicted probability")
     ax.set_ylabel("share of rows of the class")

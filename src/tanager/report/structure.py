@@ -30,7 +30,7 @@ LEGEND_ROW = 24.0
 @in_house_style
 def plot_network(
     model: Any, *, fold: bool = True, max_width: float = MAX_WIDTH, ax: Axes | None = None
-) -> Any:
+) -> Axes:
     """Draw which features condition which.
 
     Parameters
@@ -43,10 +43,6 @@ def plot_network(
         In pixels, for text 13 pixels high. Boxes that don't fit in a layer move to the next.
     ax : matplotlib Axes, optional
         Where to draw; by default a new figure as large as the network needs.
-
-    Returns
-    -------
-    matplotlib Axes
 
     Notes
     -----
@@ -74,8 +70,8 @@ def plot_network(
     else:
         graph = network_graph(network_of(model))
     plan = plan_drawing(graph, fold=fold)
-    layout = lay_out(plan, _text_width, max_width)
-    rows = legend_rows(plan, max(layout.width, 340.0), _text_width)
+    layout = lay_out(plan, max_width)
+    rows = legend_rows(plan)
     width = max([layout.width, *(row[-1].end + MARGIN for row in rows)])
     height = layout.height + LEGEND_ROW * len(rows) + (8 if rows else 0)
     if ax is None:
@@ -112,32 +108,19 @@ def _confidence_graph(model: EdgeConfidence) -> DrawnGraph:
     )
 
 
-def _text_width(text: str) -> float:
-    """Return the width of a text in pixels of the layout."""
-    from matplotlib.font_manager import FontProperties
-    from matplotlib.textpath import text_to_path
-
-    # Dollar signs and the like are text here, not formulas.
-    width, _, _ = text_to_path.get_text_width_height_descent(
-        text, FontProperties(size=100), ismath=False
-    )
-    return 1.04 * FONT * float(width) / 100  # hinting makes small letters a little wider
-
-
 def _draw(ax: Axes, plan: DrawingPlan, layout: GraphLayout, point: float) -> None:
     for way in layout.class_routes:
         _draw_line(ax, way, color=CYCLE[2], lw=0.8 * point, alpha=0.3, zorder=0.5)
     for arrow, way in zip(plan.arrows, layout.routes, strict=True):
         _draw_arrow(ax, arrow, way, point)
     left, middle, wide = layout.target
-    _draw_box(ax, (left, middle, wide, HEIGHT), fill="white", edge=CYCLE[2], round_by=5)
-    name = plain_text(shorten(plan.graph.target))
+    _draw_box(ax, (left, middle, wide, HEIGHT), fc="white", ec=CYCLE[2])
     style: dict[str, Any] = {"size": FONT * point, "va": "center_baseline", "color": INK}
-    ax.text(left + PAD, middle, name, weight="bold", **style)
-    for at, box in enumerate(plan.boxes):
-        place = (layout.x[at], layout.y[at], layout.widths[at], HEIGHT)
-        _draw_box(ax, place, fill=_blue(box.shade), edge=CYCLE[0], round_by=13, dashed=box.folded)
-        ax.text(layout.x[at] + PAD, layout.y[at], plain_text(shorten(box.label)), **style)
+    ax.text(left + PAD, middle, plain_text(shorten(plan.graph.target)), weight="bold", **style)
+    for box, x, y, wide in zip(plan.boxes, layout.x, layout.y, layout.widths, strict=True):
+        dashes = (0, (3, 2)) if box.folded else "-"
+        _draw_box(ax, (x, y, wide, HEIGHT), round_by=13, fc=_blue(box.shade), ls=dashes)
+        ax.text(x + PAD, y, plain_text(shorten(box.label)), **style)
 
 
 def _draw_line(ax: Axes, way: list[Point], **style: Any) -> Any:
@@ -148,48 +131,47 @@ def _draw_line(ax: Axes, way: list[Point], **style: Any) -> Any:
     return ax.add_patch(PathPatch(Path(way, codes), fill=False, **style))
 
 
+def _line_style(share: float, point: float, *, dashed: bool) -> dict[str, Any]:
+    """Return the style of an arrow; dashes are as long on thick lines as on thin ones."""
+    width = 1 + 4 * share
+    return {
+        "color": MUTED,
+        "lw": width * point,
+        "ls": (0, (4 / width, 3 / width)) if dashed else "-",
+    }
+
+
 def _draw_arrow(ax: Axes, arrow: Arrow, way: list[Point], point: float) -> None:
     from matplotlib.patches import Polygon
 
-    width = 1 + 4 * arrow.width
-    line = _draw_line(ax, way, color=MUTED, lw=width * point, zorder=2 if arrow.main else 1)
+    style = _line_style(arrow.width, point, dashed=not arrow.main)
+    line = _draw_line(ax, way, **style, zorder=2 if arrow.main else 1)
     line.set_gid(f"arrow-{arrow.parent}-{arrow.child}")
     line.set_alpha(0.85 if arrow.main else 0.6)
-    if not arrow.main:
-        line.set_linestyle((0, (4 / width, 3 / width)))
-    (x, y), size = way[-1], 4 + 0.55 * width
+    (x, y), size = way[-1], 4 + 0.55 * (1 + 4 * arrow.width)
     tip = [(x, y + 1), (x - size, y - 1.6 * size), (x + size, y - 1.6 * size)]
     ax.add_patch(Polygon(tip, closed=True, lw=0, zorder=2, color=MUTED))
 
 
 def _draw_box(
-    ax: Axes,
-    place: tuple[float, float, float, float],
-    *,
-    fill: str,
-    edge: str,
-    round_by: float,
-    dashed: bool = False,
+    ax: Axes, place: tuple[float, float, float, float], *, round_by: float = 5, **style: Any
 ) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     left, middle, wide, high = place
-    frame = FancyBboxPatch(
-        (left, middle - high / 2), wide, high, boxstyle=f"round,pad=0,rounding_size={round_by}",
-        fc=fill, ec=edge, lw=0.8, zorder=3, ls=(0, (3, 2)) if dashed else "-",
-    )  # fmt: skip
-    ax.add_patch(frame)
+    corner, rounded = (left, middle - high / 2), f"round,pad=0,rounding_size={round_by}"
+    style = {"ec": CYCLE[0], "lw": 0.8, "zorder": 3, **style}
+    ax.add_patch(FancyBboxPatch(corner, wide, high, boxstyle=rounded, **style))
 
 
 def _draw_legend(ax: Axes, item: LegendItem, y: float, point: float) -> None:
     x = item.start
-    if item.kind == "shade":
-        _draw_box(ax, (x, y, item.mark, 14), fill=_blue(item.share), edge=CYCLE[0], round_by=7)
-    elif item.kind in ("width", "further"):
-        width = 1 + 4 * item.share
-        style = (0, (4 / width, 3 / width)) if item.kind == "further" else "-"
-        ax.plot([x, x + item.mark], [y, y], color=MUTED, lw=width * point, ls=style)
     start = x if item.kind == "text" else x + item.mark + 5
+    if item.kind == "shade":
+        _draw_box(ax, (x, y, item.mark, 14), round_by=7, fc=_blue(item.share))
+    elif item.kind != "text":
+        style = _line_style(item.share, point, dashed=item.kind == "further")
+        ax.plot([x, x + item.mark], [y, y], **style)
     size = SMALLER * FONT * point
     ax.text(start, y, plain_text(item.text), size=size, va="center_baseline", color=MUTED)
 

@@ -97,14 +97,16 @@ def _by_class(
     ]
 
 
-def reliability_bins(predicted: Floats, hit: NDArray[np.bool_]) -> list[list[float]]:
+def reliability_bins(
+    predicted: Floats, hit: NDArray[np.bool_], n_bins: int = N_BINS
+) -> list[list[float]]:
     """Return mean prediction, observed frequency and rows, in bins of equally many rows.
 
     Rows with the same probability stay in one bin.
     """
     order = np.argsort(predicted, kind="stable")
     ordered = predicted[order]
-    edges = np.searchsorted(ordered, ordered[(len(order) * np.arange(1, N_BINS)) // N_BINS])
+    edges = np.searchsorted(ordered, ordered[(len(order) * np.arange(1, n_bins)) // n_bins])
     starts = np.unique(np.concatenate([[0], edges]))
     bins = []
     for part in np.split(order, starts[1:]):
