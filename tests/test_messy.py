@@ -272,7 +272,7 @@ def fitted():
         (GOOD["a"], DataError, "to_frame"),
         (np.zeros((30, 2, 2)), DataError, "got 3D array instead"),
         (np.arange(30), DataError, "^Expected 2D array, got 1D array instead. Reshape"),
-        (None, DataError, "^Expected 2D array, got None instead. Pass a table"),
+        (None, DataError, "^X is a NoneType. Allowed: a 2-D NumPy array"),
         (pl.DataFrame({"a": [1]}).lazy(), DataError, r"Collect it first: X.collect\(\)"),
         (iter(GOOD.to_numpy().tolist()), DataError, r"Make a list of it first: list\(X\)"),
         (GOOD.assign(n=pd.arrays.SparseArray(GOOD["n"])), DataError, "Column 'n' is sparse"),

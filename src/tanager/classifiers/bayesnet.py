@@ -19,7 +19,7 @@ from tanager.classifiers.fitting import (
     open_progress,
 )
 from tanager.classifiers.info import Info, warn_of_columns
-from tanager.classifiers.prediction import as_table, target_among
+from tanager.classifiers.prediction import target_among
 from tanager.classifiers.predictor import NetworkPredictor
 from tanager.classifiers.priors import (
     check_class_weight,
@@ -217,7 +217,7 @@ class BayesNetClassifier(NetworkPredictor):
                 "Refit on all rows."
             )
         self._kept_counts.check(self.structure, self.parameters)
-        codebook, table = self.network_.codebook, as_table(X)
+        codebook, table = self.network_.codebook, X
         check_class_weight(self.class_weight, codebook.classes)
         with open_progress(self.verbose) as progress:
             context = open_context(self, progress)
@@ -307,7 +307,7 @@ class BayesNetClassifier(NetworkPredictor):
             codebook = known.codebook.forget_numbers()
             with context.stage("codes"):
                 return codebook, encode_rows(
-                    codebook, as_table(X), y, sample_weight=sample_weight, context=context
+                    codebook, X, y, sample_weight=sample_weight, context=context
                 )
         bins = self.bins
         if bins == "auto":
@@ -315,7 +315,7 @@ class BayesNetClassifier(NetworkPredictor):
             bins = "fine" if grouped else "mdl"
         with context.stage("codes"):
             codebook, rows = learn_codebook(
-                as_table(X),
+                X,
                 y,
                 classes=classes,
                 classes_ordered=self.classes_ordered,

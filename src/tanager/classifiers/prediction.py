@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tanager.codes import Codes, MatchedTable
 from tanager.codes.codebook import CodedBatch
 from tanager.engines import Engine, resolve_engine
-from tanager.errors import ColumnWarning, DataError, listed
+from tanager.errors import ColumnWarning, listed
 from tanager.network import Network
 from tanager.numerics import Floats
 from tanager.progress import Progress
@@ -24,13 +24,6 @@ from tanager.sources.source import TablePart
 
 LEAST_ROWS = 20  # without a known value, before a warning about a column
 LARGE_ROWS = 1 << 20  # a fragment with more rows is processed batch by batch
-
-
-def as_table(X: Any) -> Any:
-    """Return X, unless it's a single value; opening it rejects anything else but a table."""
-    if X is None or (np.isscalar(X) and not isinstance(X, str)):
-        raise DataError(f"Expected 2D array, got {X!r} instead. Pass a table or its path.")
-    return X
 
 
 def target_among(X: Any, y: Any) -> str | None:
@@ -87,7 +80,7 @@ def predict_log_joint(
     if few is not None:
         return score(network, few)
     unseen = UnseenColumns(network)
-    table = MatchedTable.of(network.codebook, as_table(X))
+    table = MatchedTable.of(network.codebook, X)
     scored = score_table(network, table, resolve_engine(engine, n_jobs), unseen, score)
     parts = [batch.log_joint for batch in scored]
     unseen.warn(table)

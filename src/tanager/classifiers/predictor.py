@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.classifiers.fitting import KeptCounts
 from tanager.classifiers.info import Info
-from tanager.classifiers.prediction import as_table, predict_log_joint
+from tanager.classifiers.prediction import predict_log_joint
 from tanager.codes import Chunk, encode_rows
 from tanager.codes.targets import as_labels
 from tanager.engines import Engine, FitContext, resolve_engine
@@ -182,11 +182,11 @@ class NetworkPredictor(Classifier):
 
         See `Network.familiarity`; `Network.surprise` shows which features make a row unusual.
         """
-        return self._asked().familiarity(as_table(X))
+        return self._asked().familiarity(X)
 
     def surprise(self, X: Any) -> Floats:
         """Return log P(x_i | the rest of the row), (n_rows, n_features); see `Network.surprise`."""
-        return self._asked().surprise(as_table(X))
+        return self._asked().surprise(X)
 
     def drift(self, X: Any, y: Any = None, *, alpha: float = 0.05, least: float = 0.02) -> Drift:
         """Compare rows with the training rows: which columns, pairs and class shares changed.
@@ -202,7 +202,7 @@ class NetworkPredictor(Classifier):
         ('x1',)
         """
         engine = resolve_engine(self.engine, self.n_jobs)
-        return self._asked().drift(as_table(X), y, alpha=alpha, least=least, engine=engine)
+        return self._asked().drift(X, y, alpha=alpha, least=least, engine=engine)
 
     def predict_cumulative(self, X: Any) -> Floats:
         """Return P(class at most c | row), shape (n_rows, n_classes), for ordered classes."""
@@ -268,7 +268,7 @@ class NetworkPredictor(Classifier):
         """Yield coded rows with their classes and weights."""
         codebook, limit = self._asked().codebook, read_memory_limit(self.memory_limit)
         context = FitContext(resolve_engine(self.engine, self.n_jobs), memory_limit=limit)
-        rows = encode_rows(codebook, as_table(X), y, sample_weight=sample_weight, context=context)
+        rows = encode_rows(codebook, X, y, sample_weight=sample_weight, context=context)
         for chunk in rows.chunks():
             yield chunk, np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
 
@@ -297,7 +297,7 @@ class NetworkPredictor(Classifier):
         >>> clf.explain([["b", "u"]]).round(2)
         array([[2.4, 0. ]])
         """
-        return explain_rows(self._asked(), as_table(X), target=target, against=against)
+        return explain_rows(self._asked(), X, target=target, against=against)
 
     def explain_row(self, row: Any, *, target: Any = None, against: Any = None) -> Explanation:
         """Decompose the log-odds of one row, a mapping or a table of one row, by feature.
@@ -305,7 +305,7 @@ class NetworkPredictor(Classifier):
         By default, its most probable class is compared with the runner-up; see
         `tanager.network.explain_row`.
         """
-        table = [row] if isinstance(row, Mapping) else as_table(row)
+        table = [row] if isinstance(row, Mapping) else row
         return explain_row(self._asked(), table, target=target, against=against)
 
     def report(
