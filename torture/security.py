@@ -351,7 +351,7 @@ def _watched(case: _Case, _: _Case) -> str | None:
 def _comparison(case: _Case, plain: _Case) -> str | None:
     """Datasets and classifiers of hostile names: bars, tables, the page, the cells."""
     from tanager.cli.console import watching
-    from tanager.cli.tables import print_comparison
+    from tanager.cli.laboratory import print_comparison
     from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
     from tanager.report.page import render_comparison
 

@@ -94,7 +94,7 @@ def learner(data: bytes) -> str:
 
 def run_file(data: bytes) -> str:
     """Read a run file and make all that is made of one: table, page, comparison."""
-    from tanager.cli.tables import print_comparison
+    from tanager.cli.laboratory import print_comparison
     from tanager.errors import TanagerError
     from tanager.evaluation import Results
     from tanager.report.page import render_comparison

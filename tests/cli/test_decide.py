@@ -148,13 +148,9 @@ def test_exports_decide_too(folder, costs, tmp_path, capsys):
     assert "--costs can't be used with the format bif" in capsys.readouterr().err
 
 
-def test_the_page_gets_the_costs(folder, costs, tmp_path, capsys):
+def test_the_page_gets_the_costs(folder, costs, tmp_path):
     out = tmp_path / "page.html"
     assert call("report", folder / "m.tanager", "-o", out, "--costs", costs) == 0
     text = out.read_text(encoding="utf-8")
     assert '"costs":{"actions":["check","pass","ask a person"]' in text
     assert '"prices":{"age":0.5}' in text
-    run = tmp_path / "run.json"
-    run.write_text("{}")
-    assert call("report", run, "-o", tmp_path / "x.html", "--costs", costs) == 2
-    assert "leave out --costs" in capsys.readouterr().err

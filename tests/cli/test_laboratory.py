@@ -12,7 +12,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from tanager.cli import app
-from tanager.cli import tables as printing
+from tanager.cli import laboratory as printing
 from tanager.errors import ConfigurationError, DataError
 
 TREE = "sklearn.tree.DecisionTreeClassifier(max_depth=2)@native"
@@ -80,9 +80,7 @@ def test_compare_runs_an_experiment_file_and_resumes(tables):
     first = invoke("compare", "e.toml", "--allow-imports", "--json")
     assert (tables / "e.run.jsonl").read_text().splitlines() == lines
     assert invoke("compare", "e.toml", "--allow-imports", "--json") == first
-    assert "kB" in invoke("report", "e.run.jsonl", "-o", "again.html")
-    with pytest.raises(ConfigurationError, match="leave out DATA, --title, --folds"):
-        invoke("report", "e.run.jsonl", "one.parquet", "--title", "T", "--folds", 3)
+    invoke("compare", "e.toml", "--allow-imports", "--html", "again.html")
     assert (tables / "again.html").read_text() == (tables / "e.html").read_text()
 
 
@@ -189,13 +187,10 @@ def test_a_missing_file_is_named(tables):
 
 
 def test_the_program_fails_in_one_line():
-    command = [sys.executable, "-c", "from tanager.cli import main; main()", "report", "no.jsonl"]
+    command = [sys.executable, "-c", "from tanager.cli import main; main()", "compare", "no.csv"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == (
-        "tanager: no.jsonl: No such file or directory. "
-        "Check the path, its permissions and the disk.\n"
-    )
+    assert done.stderr == ("tanager: 'no.csv': no such file or folder.\n")
 
 
 def test_wrong_usage_exits_with_two(tables):

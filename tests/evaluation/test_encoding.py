@@ -48,7 +48,7 @@ def encode(estimator, table, new=None, encoding="native"):
     """What the classifier gets of the training rows, or of new ones."""
     model = Encoded(estimator, encoding)
     matrix = model.learn_encoding(table, np.arange(len(table)) % 2)
-    found = matrix if new is None else model.encode(new)
+    found = matrix if new is None else model.encoder_.transform(new)
     return (found.toarray() if hasattr(found, "toarray") else found), model
 
 

@@ -171,7 +171,7 @@ def test_csv_holds_no_formula_and_parquet_holds_the_labels(model, table, tmp_pat
 
 
 def test_a_report_of_nasty_names_is_inert(table, tmp_path, capsys):
-    from tanager.cli.tables import print_comparison
+    from tanager.cli.laboratory import print_comparison
     from tanager.report.page import render_comparison
 
     datasets = [Dataset(name, table, "y<b>") for name in NASTY[1:5]]

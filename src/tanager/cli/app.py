@@ -41,7 +41,7 @@ COMMANDS = {
     "draw": ("report", "Plot the network, or one of its probability tables."),
     "export": ("export", "Export a model to SQL, ONNX, JSON, JavaScript, C, BIF or Graphviz."),
     "import": ("export", "Import another program's network as a classifier."),
-    "report": ("report", "Write an HTML report of a model or a comparison."),
+    "report": ("report", "Write an HTML report of a model."),
     "drift": ("report", "Detect drift: compare new rows with a model's training data."),
     "demo": ("demo", "Train on an example dataset and show the result."),
     "compare": ("laboratory", "Compare classifiers on several datasets, with significance tests."),
@@ -70,13 +70,8 @@ class Program(typer.core.TyperGroup):
         alone.command(cmd_name)(as_command(function))
         return typer.main.get_command(alone)
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help in plain text: the boxes in the commands' own help are slow to import."""
-        self.format_usage(ctx, formatter)
-        self.format_help_text(ctx, formatter)
-        options = [option.get_help_record(ctx) for option in self.get_params(ctx)]
-        with formatter.section("Options"):
-            formatter.write_dl([record for record in options if record is not None])
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands without importing any."""
         names = self.list_commands(ctx)
         lines = [
             COMMANDS[n][1] if n in COMMANDS else describe_plugin("tanager.commands", n)
@@ -92,6 +87,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings=CONTEXT,
+    rich_markup_mode=None,  # the boxes in the commands' own help are slow to import
 )
 
 

@@ -23,7 +23,6 @@ from tanager.cli.options import (
 )
 from tanager.cli.output import check_output
 from tanager.errors import ConfigurationError
-from tanager.evaluation import Results
 from tanager.network import Network
 
 PICTURES = (".svg", ".png", ".pdf")
@@ -84,15 +83,11 @@ def _check_ending(output: Path) -> None:
 
 
 OF_DATA = ("target", "folds", "na_values", "encoding", "decimal", "header", "drop")
-OF_MODELS = ("card", "title", "costs", *OF_DATA)
 
 
 def report(
     context: typer.Context,
-    subject: Annotated[
-        Path,
-        typer.Argument(metavar="MODEL", help="A model file, or a run file of `compare`."),
-    ],
+    model: Model,
     reading: TableOptions,
     data: Annotated[
         list[str] | None,
@@ -108,9 +103,9 @@ def report(
     costs: str | None = None,
     force: Force = False,
 ) -> None:
-    """Write an HTML report of a model or a comparison.
+    """Write an HTML report of a model.
 
-    A model's page shows its performance, its network and every feature's effect, and answers
+    The page shows the model's performance, its network and every feature's effect, and answers
     what-if queries. It's one file that loads nothing. With DATA, the model is also evaluated;
     training rows are recognised and predicted by cross-validation. The page holds aggregates,
     never rows.
@@ -124,74 +119,42 @@ def report(
             number of rows]
         costs: A TOML file as for tanager decide: the page also shows decisions.
     """
+    from tanager.report import write_report
     from tanager.report.rendering import check_ending
 
-    inputs: list[str | Path] = [subject, *(data or ()), *([card] if card else ())]
-    is_model = _is_model(subject)
-    check_ending(html, "--output", card=is_model)
-    check_output(html, inputs, force=force)
-    if not is_model:
-        strange = [*(["DATA"] if data else []), *given_flags(context, *OF_MODELS)]
-        _write_comparison(subject, html, strange)
-    else:
-        strange = [] if data else given_flags(context, *OF_DATA)
-        if strange:
-            raise ConfigurationError(
-                f"{', '.join(strange)} needs DATA. Pass the rows too, or leave these options out."
-            )
-        from tanager.report import write_report
-
-        network, table = Network.load(subject), reading.open(data) if data else None
-        if table is not None and target is None:
-            target = network.codebook.target.name
-            if target not in table.names:
-                raise ConfigurationError(
-                    f"DATA has no column {target!r}, which the model predicts. Name the column of "
-                    "the true classes with --target."
-                )
-        priced, prices = (None, {}) if costs is None else read_costs_file(network, costs)
-        write_report(
-            subject,
-            html,
-            table,
-            target,
-            title=title,
-            notes=card.read_text(encoding="utf-8") if card is not None else None,
-            folds=folds,
-            costs=priced,
-            prices=prices,
-            progress=_tell if sys.stderr.isatty() else None,
-        )
-    print(f"{html}: {human_size(html.stat().st_size)}")
-
-
-def _write_comparison(run: Path, html: Path, strange: list[str]) -> None:
-    """Write the page of a run file; reject options that need a model, and other files."""
+    check_ending(html, "--output", card=True)
+    check_output(html, [model, *(data or ()), *([card] if card else ())], force=force)
+    strange = [] if data else given_flags(context, *OF_DATA)
     if strange:
         raise ConfigurationError(
-            f"{run} isn't a model file. The report of a comparison takes only its run file: leave "
-            f"out {', '.join(strange)}."
+            f"{', '.join(strange)} needs DATA. Pass the rows too, or leave these options out."
         )
-    with run.open("rb") as file:
-        if file.read(1) != b"{":  # lines of JSON
+    network, table = Network.load(model), reading.open(data) if data else None
+    if table is not None and target is None:
+        target = network.codebook.target.name
+        if target not in table.names:
             raise ConfigurationError(
-                f"{run} is neither a model file nor the run file of a comparison. Models are "
-                "written by tanager fit, run files by tanager compare --run."
+                f"DATA has no column {target!r}, which the model predicts. Name the column of "
+                "the true classes with --target."
             )
-    from tanager.report import write_comparison
-
-    write_comparison(Results.read(run), html)
+    priced, prices = (None, {}) if costs is None else read_costs_file(network, costs)
+    write_report(
+        model,
+        html,
+        table,
+        target,
+        title=title,
+        notes=card.read_text(encoding="utf-8") if card is not None else None,
+        folds=folds,
+        costs=priced,
+        prices=prices,
+        progress=_tell if sys.stderr.isatty() else None,
+    )
+    print(f"{html}: {human_size(html.stat().st_size)}")
 
 
 def _tell(text: str) -> None:
     print(f"tanager: {text} …", file=sys.stderr)
-
-
-def _is_model(path: Path) -> bool:
-    """Distinguish a model file (safetensors: a length, then JSON) from a run file (JSON lines)."""
-    with path.open("rb") as file:
-        head = file.read(9)
-    return len(head) == 9 and head[:1] != b"{" and head[8:] == b"{"
 
 
 LOOK = 3  # the exit code if anything drifted

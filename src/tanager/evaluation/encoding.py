@@ -65,7 +65,7 @@ class Encoded(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> Floats:
         """Return the probabilities of the classes."""
-        return self.predict_encoded(self.encode(X))
+        return self.predict_encoded(self.encoder_.transform(X))
 
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the most probable classes."""
@@ -79,10 +79,6 @@ class Encoded(ClassifierMixin, BaseEstimator):
         make = ENCODINGS[self.encoding]
         self.encoder_: _Encoder = make(self.estimator_, self.bins, self.columns or {})
         self.encoder_.fit(X, y)
-        return self.encode(X)
-
-    def encode(self, X: Any) -> Any:
-        """Return rows as the classifier takes them."""
         return self.encoder_.transform(X)
 
     def fit_encoded(self, matrix: Any, y: NDArray[np.int64]) -> Encoded:
@@ -92,7 +88,7 @@ class Encoded(ClassifierMixin, BaseEstimator):
         return self
 
     def predict_encoded(self, matrix: Any) -> Floats:
-        """Return the probabilities of rows that `encode` returned."""
+        """Return the probabilities of encoded rows."""
         return np.asarray(self.estimator_.predict_proba(matrix), np.float64)
 
 

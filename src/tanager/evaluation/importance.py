@@ -9,14 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tanager.errors import DataError
+from tanager.evaluation.metrics import log_loss
 from tanager.network import Network
 from tanager.network.network import network_of
-from tanager.parameters import log_posterior
+from tanager.parameters import posterior
 
 Floats = NDArray[np.float64]
-
-# Limit on the loss of a row, as in `tanager.evaluation.metrics.log_loss`.
-_FLOOR = float(np.log(np.finfo(np.float64).eps))
 
 
 def loss_without_features(model: Any, X: Any, y: ArrayLike) -> Floats:
@@ -62,6 +60,4 @@ def losses_without_features(
 
 
 def _loss(network: Network, codes: Any, labels: NDArray[Any]) -> float:
-    """Return the mean of -log P(true class | row), each row's limited by the floor."""
-    log_posteriors = log_posterior(network.log_joint_of_codes(codes))
-    return -float(np.maximum(log_posteriors[np.arange(labels.shape[0]), labels], _FLOOR).mean())
+    return log_loss(posterior(network.log_joint_of_codes(codes)), labels)

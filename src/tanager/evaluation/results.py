@@ -40,10 +40,6 @@ class Scores(NamedTuple):
         """The values, negated if necessary so that lower is better, for significance tests."""
         return -self.values if self.greater else self.values
 
-    def best(self, row: int) -> float:
-        """Return the best value on one dataset."""
-        return float(self.values[row].max() if self.greater else self.values[row].min())
-
     def of(self, classifier: str) -> NDArray[np.float64]:
         """Return the column of one classifier."""
         if classifier not in self.classifiers:

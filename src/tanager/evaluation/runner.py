@@ -105,7 +105,8 @@ class Bench:
         estimator = contender.build(seed, experiment.bins, columns)
         train, test, fit, predict = rows.train, rows.test, estimator.fit, estimator.predict_proba
         if hasattr(estimator, "learn_encoding"):  # third-party classifiers are timed without it
-            train, test = estimator.learn_encoding(train, rows.y), estimator.encode(test)
+            train = estimator.learn_encoding(train, rows.y)
+            test = estimator.encoder_.transform(test)
             fit, predict = estimator.fit_encoded, estimator.predict_encoded
         with threadpool_limits(1), one_of_many(), warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always")

@@ -177,10 +177,7 @@ def check_keys(
     error: type[TanagerError],
     needed: Collection[str] = (),
 ) -> None:
-    """Reject values of another kind than the schema's, and `needed` keys that are missing.
-
-    `where` names the file and the table in it for the error message.
-    """
+    """Reject values of another kind than the schema's, and missing `needed` keys, in `where`."""
     for key in needed:
         if key not in found:
             raise error(f"{where}: {key!r} is missing.")

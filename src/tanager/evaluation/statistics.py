@@ -76,37 +76,29 @@ def average_ranks(scores: ArrayLike) -> NDArray[np.float64]:
 
 
 class FriedmanTest(NamedTuple):
-    """Friedman's test, and Iman and Davenport's less conservative version of it."""
+    """Friedman's test."""
 
     chi_square: float
     p_value: float
-    f: float
-    f_p_value: float
 
 
 def friedman(scores: ArrayLike) -> FriedmanTest:
     r"""Test whether three or more classifiers (datasets × classifiers) have equal ranks.
 
     :math:`\chi^2_F = \frac{12N}{k(k+1)}[\sum_j R_j^2 - \frac{k(k+1)^2}{4}]`, divided
-    by the correction for ties as in SciPy, and
-    :math:`F = (N-1)\chi^2_F / (N(k-1) - \chi^2_F)` (Demšar, 2006, JMLR 7, section 3.2.2).
+    by the correction for ties as in SciPy (Demšar, 2006, JMLR 7, section 3.2.2).
     """
-    from scipy.stats import f as f_distribution
     from scipy.stats import friedmanchisquare
 
     values = _matrix(scores)
-    n, k = values.shape
+    k = values.shape[1]
     if k < 3:
         raise DataError(
             f"Friedman's test needs 3 classifiers or more; got {k}. Use wilcoxon for two."
         )
     if not np.ptp(values, axis=1).any():
-        return FriedmanTest(0.0, 1.0, 0.0, 1.0)
-    chi_square, p_value = map(float, friedmanchisquare(*values.T))
-    rest = n * (k - 1) - chi_square
-    f = (n - 1) * chi_square / rest if rest > 0 else np.inf
-    f_p_value = float(f_distribution.sf(f, k - 1, (k - 1) * (n - 1)))
-    return FriedmanTest(chi_square, p_value, float(f), f_p_value)
+        return FriedmanTest(0.0, 1.0)
+    return FriedmanTest(*map(float, friedmanchisquare(*values.T)))
 
 
 def critical_difference(n_classifiers: int, n_datasets: int, alpha: float = 0.05) -> float:

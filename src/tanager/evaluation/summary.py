@@ -232,43 +232,25 @@ def verdict(results: Results) -> str:
         return "No classifier finished: there is nothing to compare."
     if len(scores.classifiers) == 1:
         return _alone(results, summary)
-    title = results.title(scores.metric)
-    if len(scores.datasets) == 1:
-        order = [int(i) for i in scores.losses[0].argsort(kind="stable")]
-        standing = {scores.classifiers[i]: float(scores.losses[0, i]) for i in order}
-        best = _leaders(standing)
-        extreme = "highest" if scores.greater else "lowest"
+    title, n = results.title(scores.metric), len(scores.datasets)
+    first = min(summary.ranks.values())
+    best = [name for name, rank in summary.ranks.items() if isclose(rank, first, rel_tol=1e-9)]
+    if n == 1:
+        at, extreme = scores.classifiers.index(best[0]), "highest" if scores.greater else "lowest"
         # Classifiers that share a mean still have different deviations.
-        spread = summary.spread(0, order[0]) if len(best) == 1 else ""
-        place = (
-            f"the {extreme} {title} on {abridged(scores.datasets[0])}, "
-            f"{scores.values[0, order[0]]:.4f}{spread}"
-        )
+        spread = summary.spread(0, at) if len(best) == 1 else ""
+        where = abridged(scores.datasets[0])
+        place = f"the {extreme} {title} on {where}, {scores.values[0, at]:.4f}{spread}"
     else:
-        standing = summary.ranks
-        best = _leaders(standing)
-        place = (
-            f"the best average rank on {title} over {len(scores.datasets)} tables, "
-            f"{standing[best[0]]:.2f}"
-        )
-    others = {name: _p_value(summary, best, name) for name in standing if name not in best}
+        place = f"the best average rank on {title} over {n} tables, {first:.2f}"
+    others = {name: _p_value(summary, best, name) for name in summary.ranks if name not in best}
     no_test = "not tested (only one cell) against"
     if results.is_pooled(scores.metric):
         no_test = "not tested (computed per round, not per fold) against"
     chance = f": {_beyond_chance(others, no_test)}" if others else ""
-    if len(best) == 1:
-        holders = f"{abridged(best[0])} has"
-    elif len(best) <= MAX_NAMED:
-        holders = f"{_listed([abridged(name) for name in best])} share"
-    else:
-        holders = f"{len(best)} classifiers share"
-    return f"{holders} {place}{chance}."
-
-
-def _leaders(standing: dict[str, float]) -> list[str]:
-    """Return the classifiers that share first place in a ranking sorted best first."""
-    first = next(iter(standing.values()))
-    return [name for name, value in standing.items() if isclose(value, first, rel_tol=1e-9)]
+    few = len(best) <= MAX_NAMED
+    holders = _listed(list(map(abridged, best))) if few else f"{len(best)} classifiers"
+    return f"{holders} {'has' if len(best) == 1 else 'share'} {place}{chance}."
 
 
 def _alone(results: Results, summary: Summary) -> str:
@@ -287,19 +269,17 @@ def _alone(results: Results, summary: Summary) -> str:
 
 def _p_value(summary: Summary, best: list[str], other: str) -> float | None:
     """Return the p-value of the best against another; the largest if several share first place."""
-    found = [_p_of_pair(summary, name, other) for name in best]
-    known = [p for p in found if p is not None]
-    return max(known) if len(known) == len(found) else None
-
-
-def _p_of_pair(summary: Summary, a: str, b: str) -> float | None:
-    names = summary.scores.classifiers
-    pair = next(p for p in summary.pairs if {p.a, p.b} == {a, b})
-    if len(summary.scores.datasets) == 1:
-        return pair.corrected_p
-    if summary.nemenyi is not None:
-        return float(summary.nemenyi.p_values[names.index(a), names.index(b)])
-    return pair.wilcoxon_p
+    names, pairs = summary.scores.classifiers, [{other, name} for name in best]
+    if len(summary.scores.datasets) > 1 and summary.nemenyi is not None:
+        rows = [names.index(name) for name in best]
+        return float(summary.nemenyi.p_values[rows, names.index(other)].max())
+    one = len(summary.scores.datasets) == 1
+    found = [
+        pair.corrected_p if one else pair.wilcoxon_p
+        for pair in summary.pairs
+        if {pair.a, pair.b} in pairs
+    ]
+    return None if None in found else max(p for p in found if p is not None)
 
 
 def _beyond_chance(p_values: dict[str, float | None], no_test: str) -> str:

@@ -84,7 +84,8 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
             f"There is no column {y!r} for the target. The table has: {', '.join(source.names)}."
         )
     matched = MatchedTable.of(codebook, source, target=target, ignore_extra=True)
-    table, index, n_source = _read(matched.values, matched.columns, max_rows)
+    table, index = _read(matched.values, matched.columns, max_rows)
+    n_source = matched.values.n_rows
     every = None
     if target is None:
         every = codebook.encode_labels(y)
@@ -105,16 +106,11 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
     return PageRows(table, codes, labels, index, n_source, read_all)
 
 
-def _read(
-    source: Source, columns: list[str], max_rows: int
-) -> tuple[pa.Table, NDArray[np.int64], int]:
-    """Return the kept rows, their positions, and the total number of rows.
-
-    Rows with the smallest hashes are kept. Whenever there are twice too many below
-    the threshold, the threshold is halved: no row is read twice, and the number of
-    rows needn't be known in advance.
-    """
-    bound, before = np.uint64(2**64 - 1), 0
+def _read(source: Source, columns: list[str], max_rows: int) -> tuple[pa.Table, NDArray[np.int64]]:
+    """Return the rows with the smallest hashes, and their positions."""
+    # A bound that slightly more rows meet than are kept.
+    share = min(1.0, (1.1 * max_rows + 100) / source.n_rows)
+    bound, before = np.uint64(min(int(share * 2**64), 2**64 - 1)), 0
     batches: list[pa.RecordBatch] = []
     places: list[NDArray[np.int64]] = []
     for batch in source.batches(columns):
@@ -123,15 +119,8 @@ def _read(
         chosen = row_hash(_SEED, index) <= bound
         batches.append(batch.filter(pa.array(chosen)) if not chosen.all() else batch)
         places.append(index[chosen])
-        while sum(map(len, places)) > 2 * max_rows:
-            bound = bound >> np.uint64(1)
-            kept = [row_hash(_SEED, index) <= bound for index in places]
-            batches = [b.filter(pa.array(k)) for b, k in zip(batches, kept, strict=True)]
-            places = [index[k] for index, k in zip(places, kept, strict=True)]
-    if before == 0:
-        raise DataError("The table has no rows. Pass at least one.")
     table, index = pa.Table.from_batches(batches), np.concatenate(places)
     if len(index) > max_rows:
         least = np.sort(np.argsort(row_hash(_SEED, index), kind="stable")[:max_rows])
         table, index = table.take(pa.array(least)), index[least]
-    return table, index, before
+    return table, index
