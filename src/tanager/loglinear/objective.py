@@ -115,9 +115,9 @@ class Settings(NamedTuple):
     max_iter: int = 40
     tol: float = 1e-3
 
-    def finer(self) -> Settings:
+    def finer(self, factor: float) -> Settings:
         """Return the settings for a final fit, as opposed to one only scored on held-out rows."""
-        return Settings(2 * self.max_iter, self.tol / 100)
+        return Settings(2 * self.max_iter, self.tol / factor)
 
 
 class ScaledCurvature(NamedTuple):

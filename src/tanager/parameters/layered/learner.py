@@ -60,8 +60,8 @@ class Layered(GroupedLearner):
         Maximum iterations of the optimiser for a fit that is only scored on held-out rows;
         twice as many for a final fit.
     tol : float
-        Relative improvement of the objective at which it stops; a hundredth of
-        it for a final fit.
+        Relative improvement of the objective at which it stops; for a final fit a tenth of it,
+        with fewer than 1,000 rows a hundredth.
 
     Notes
     -----

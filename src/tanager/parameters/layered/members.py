@@ -32,6 +32,8 @@ ASKED = 200  # minimum left-out rows: a weaker prior helps most rows, but hurts 
 SURE = 2.0  # standard errors between two strengths that settle the comparison
 FLOOR = -690.0  # treat a probability of 0 as 1e-300, so that no single member has a veto
 STRENGTHS = strengths(-4, 8)  # strengths to try
+# How much finer a final fit is: with few rows a pass costs little, and stopping early a bit more.
+FINER_OF_MANY, FINER_OF_FEW = 10.0, 100.0
 FIRST, LAST = STRENGTHS.index(1.0), len(STRENGTHS) - 1
 
 
@@ -180,8 +182,9 @@ class Smooth(Member):
         terms, rows = part.terms(self.depth), part.located(self.depth)
         fit = next((fit for known, fit in self._fits if known is terms), None)
         strongest = self.place if fit is not None else min(self.place + 2, len(STRENGTHS) - 1)
+        finer = FINER_OF_MANY if part.has_many_rows else FINER_OF_FEW
         for place in range(strongest, self.place - 1, -1):
-            settings = self.settings if place > self.place else self.settings.finer()
+            settings = self.settings if place > self.place else self.settings.finer(finer)
             fit = self._fit(part, rows, place, fit, settings)
         assert fit is not None
         self._converged, self._fits, self._relative = fit.converged, [], fit.relative
