@@ -134,7 +134,11 @@ class Tries(NamedTuple):
             level_start.append(len(member))
         cells = np.cumsum([0] + [level.value.shape[0] for level in levels])
         contexts = np.cumsum([0] + [level.context_count.shape[0] for level in levels])
-        child = [level.child[:-1] + cells[at + 1] for at, level in enumerate(levels)]
+        below = [*(level.above for level in levels[1:]), np.zeros(0, np.int64)]
+        child = [
+            np.searchsorted(above, np.arange(len(level.value))) + first
+            for level, above, first in zip(levels, below, cells[1:], strict=True)
+        ]
         context = [level.context + contexts[at] for at, level in enumerate(levels)]
         width = np.array([level.width for level in levels])
         value, odds, joint, counts = (
@@ -261,7 +265,7 @@ class _ParentLevel(NamedTuple):
     """One level of one trie, numbered from its own first cell; see `Tries`."""
 
     width: int  # see `Tries`
-    child: Ints  # (n_cells + 1,), counted from the first cell of the level below
+    above: Ints  # (n_cells,); each cell's cell of the level above; empty for the first level
     value: NDArray[np.uint16]
     odds: Floats
     joint: Floats
@@ -276,8 +280,7 @@ def _levels(
     check: Callable[[int], None],
 ) -> Iterator[_ParentLevel]:
     """Iterate over the levels of one family."""
-    n_classes, n_numbers = task.domain.n_classes, 0
-    made: _ParentLevel | None = None
+    n_classes, n_numbers, n_above = task.domain.n_classes, 0, 0
     cell_id = np.zeros(0, np.int64)  # of each cell of the tree's level, over all classes
     plain, place = tree.without_class()
     estimates = _marginals(tree, n_classes)
@@ -288,14 +291,11 @@ def _levels(
         if d == 0:
             cell_id, keys = level.cell_value, np.arange(tree.arity)
         else:
-            assert made is not None
-            n_possible = len(made.value) * width
+            n_possible = n_above * width
             key = cell_id[level.cell_parent] * width + level.value[node]
             cell_id, keys = rank_distinct(key, n_possible)
             if 2 * len(keys) >= n_possible:  # all are numbered
                 cell_id, keys = key, np.arange(n_possible)
-            above = keys // width
-            yield made._replace(child=np.searchsorted(above, np.arange(len(made.value) + 1)))
         n_contexts = int(context_id.max(initial=0)) + 1
         n_numbers += (keys.shape[0] + n_contexts) * n_classes
         check(16 * n_numbers)  # float64, twice during concatenation
@@ -306,20 +306,16 @@ def _levels(
         context = np.zeros(keys.shape[0], np.int64)
         context[cell_id] = context_id[node]
         value = (keys % width).astype(np.uint16)
-        none = np.zeros(0)
-        full = made is not None and len(keys) == len(made.value) * width
-        child = np.zeros(len(keys) + 1, np.int64)
-        made = _ParentLevel(width if full else 0, child, value, none, joint, context, counts)
+        above = keys // width if d else keys[:0]
+        full = width if d and len(keys) == n_above * width else 0
+        none, n_above = np.zeros((0, 2)), len(keys)
+        made = _ParentLevel(full, above, value, none, joint, context, counts)
         if task.binary:
-            above = keys // width if d else keys
-            estimates = _blend(estimates, above, made, d, tree.arity, task.strength)
+            given = above if d else keys
+            estimates = _blend(estimates, given, made, d, tree.arity, task.strength)
             odds = estimates[0][:, ::-1] / np.maximum(estimates[1], 1e-300)
-            made = made._replace(odds=odds, joint=np.zeros((0, 2)), context_count=np.zeros((0, 2)))
-            made = made._replace(context=np.zeros(0, np.int64))
-        else:
-            made = made._replace(odds=np.zeros((0, 2)))
-    assert made is not None
-    yield made
+            made = _ParentLevel(full, above, value, odds, none, np.zeros(0, np.int64), none)
+        yield made
 
 
 def _marginals(tree: ContextTree, n_classes: int) -> tuple[Floats, Floats]:

@@ -7,7 +7,6 @@ from functools import cache
 from math import ceil
 
 from tanager.counts import Counts
-from tanager.engines import FitContext
 from tanager.estimator import is_whole
 from tanager.loglinear.optimiser import METHODS, climb, strengths
 from tanager.numerics import Floats, one_blas_thread
@@ -137,19 +136,14 @@ class Discriminative(ParameterLearner):
         if counts.domain.n_classes == 1:
             return problem.base  # nothing to discriminate
         l2 = _choose_strength(problem)
-        tables, free = self.solve(problem, l2, plan.context)
+        form, sets = problem.final()
+        free, told = problem.solve(form, sets, l2, progress=plan.context.progress)
+        told |= {"l2": l2, "n_parameters": form.n_free}
+        plan.context.record("parameters").update(told)
+        tables = self._fill(problem, problem.form(problem.all_rows).expand(free)[0])
         if structure.is_moral() and not tables.normalized:
             tables = to_network(structure, tables, problem.base)
         return with_spread(tables, problem, free, l2)
-
-    def solve(self, problem: Problem, l2: float, context: FitContext) -> tuple[Tables, Floats]:
-        """Optimise, and return tables of the best scores, and the free parameters."""
-        form, tables = problem.final()
-        free, told = problem.solve(form, tables, l2, progress=context.progress)
-        told |= {"l2": l2, "n_parameters": form.n_free}
-        context.record("parameters").update(told)
-        scores = problem.form(problem.all_rows).expand(free)[0]
-        return self._fill(problem, scores), free
 
     def _fill(self, problem: Problem, scores: Floats) -> Tables:
         """Turn scores (n_cells, n_classes) into tables that cover every context."""
