@@ -82,7 +82,7 @@ def _check_ending(output: Path) -> None:
         )
 
 
-OF_DATA = ("target", "folds", "na_values", "encoding", "decimal", "header", "drop")
+OF_DATA = ("target", "folds", "refits", "na_values", "encoding", "decimal", "header", "drop")
 
 
 def report(
@@ -100,6 +100,7 @@ def report(
     card: Existing = None,
     title: str | None = None,
     folds: int | None = None,
+    refits: bool = False,
     costs: str | None = None,
     force: Force = False,
 ) -> None:
@@ -117,6 +118,7 @@ def report(
         title: Title of the page.
         folds: Cross-validation folds if DATA is the training data; 0: none. [default: 5, or the
             number of rows]
+        refits: Refit on subsets of the columns, to compare with unknown features.
         costs: A TOML file as for tanager decide: the page also shows decisions.
     """
     from tanager.report import write_report
@@ -146,6 +148,7 @@ def report(
         title=title,
         notes=card.read_text(encoding="utf-8") if card is not None else None,
         folds=folds,
+        with_refits=refits,
         costs=priced,
         prices=prices,
         progress=_tell if sys.stderr.isatty() else None,

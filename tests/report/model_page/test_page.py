@@ -427,17 +427,23 @@ def test_bits_of_counts_are_those_of_their_shares_less_chance():
     assert counted_bits(np.zeros((2, 2))) == (0.0, 0.0)
 
 
-def test_the_page_draws_what_unknown_inputs_cost(people):
+def test_the_page_draws_what_unknown_inputs_cost_beside_refits(tree, people):
+    with pytest.raises(ConfigurationError, match="Turn the refits off"):
+        render_report(tree, people, "income", folds=2, with_refits=True)  # its structure is given
     tree = BayesNetClassifier("tan", "laplace", bins=4).fit(people, "income")
-    shares, losses = zip(
-        *data_of(render_report(tree, people, "income", folds=2))["trust"]["known"], strict=True
-    )
+    page = render_report(tree, people, "income", folds=2, with_refits=True)
+    shares, losses, refits = zip(*data_of(page)["trust"]["known"], strict=True)
     assert shares == (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
     classes = np.unique(people["income"].to_numpy(), return_counts=True)[1] / people.num_rows
     assert losses[0] == pytest.approx(-(classes * np.log(classes)).sum(), rel=0.02)
     held = predict_held_out(tree, read_rows(tree.network_, people, "income"), folds=2)
     labels = tree.network_.codebook.encode_labels(people["income"])
     assert losses[-1] == pytest.approx(log_loss(held.probabilities, labels))
+    # round(0.2 * 4) = 1, 2, 2 and 3 of four features: each refit knows them alone.
+    assert [refit is not None for refit in refits] == [False, True, True, True, True, False]
+    assert [loss for _, loss, _ in held.known] == list(losses)
+    with pytest.raises(ConfigurationError, match="need the training data"):
+        render_report(tree.network_, people, "income", with_refits=True)
 
 
 def test_the_page_says_how_many_edges_other_folds_have(page):

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
+from tanager.errors import ConfigurationError
 from tanager.evaluation import CrossValidation
 from tanager.evaluation.importance import losses_without_features
 from tanager.evaluation.metrics import log_loss
@@ -21,6 +23,8 @@ from tanager.parameters import posterior
 from tanager.report.model_page.rows import PageRows, n_groups, pool_neighbours
 
 Floats = NDArray[np.float64]
+# Predicts some of a fold's rows with the estimator refitted on some columns only.
+Refit = Callable[[list[str], NDArray[np.int64]], Floats]
 
 MAX_LOSS_ROWS = 4_000  # rows on which each feature is left out in turn
 MAX_LOSSES = 100  # features to leave out, the most informative
@@ -41,17 +45,20 @@ class Measurement(NamedTuple):
     feature_losses: dict[str, float]  # nats per row by which the loss rises if it's unknown
     # Number of folds whose model has an edge (parent, feature) too, in either direction.
     edge_folds: dict[tuple[str, str], int]
-    # Shares of features known, with the log-loss; empty if unknown ones can't be summed out
-    # exactly.
-    known: list[tuple[float, float]]
+    # Shares of features known, with the log-loss and that of a refit on just those, if asked for;
+    # empty if unknown features can't be summed out exactly.
+    known: list[tuple[float, float, float | None]]
 
 
-def predict_held_out(model: Any, rows: PageRows, *, folds: int | None) -> Measurement:
+def predict_held_out(
+    model: Any, rows: PageRows, *, folds: int | None, with_refits: bool = False
+) -> Measurement:
     """Return out-of-sample probabilities of rows.
 
     Rows that the model was fitted on are predicted by cross-validation: the
     same estimator is refitted without each fold. Any other rows are predicted by
     the model itself. If `folds` is None, there are five, or as many as there are rows.
+    `with_refits` also refits on random subsets of the columns without each fold.
     """
     if folds is None:
         folds = min(FOLDS, len(rows.labels))
@@ -59,6 +66,12 @@ def predict_held_out(model: Any, rows: PageRows, *, folds: int | None) -> Measur
     own = own_rows(network, getattr(model, "info_", {}), rows.n_source, rows.read_all)
     losses = _Losses(network)
     if not own or model is network or folds < 2:
+        if with_refits:
+            raise ConfigurationError(
+                "Refits on subsets of the columns need the training data, an estimator and at "
+                "least two folds. Pass the rows the classifier was fitted on, or turn the refits "
+                "off."
+            )
         out = posterior(network.log_joint_of_codes(rows.codes))
         losses.add(network, rows.codes, rows.labels, range(FOLDS))
         losses.edge_folds = {}
@@ -70,17 +83,26 @@ def predict_held_out(model: Any, rows: PageRows, *, folds: int | None) -> Measur
         for fold in range(folds):
             train, test = protocol.split(rows.labels, _SEED, 0, fold)
             fitted, out[test] = _fit_and_predict(model, network, rows, train, test)
-            if fitted.codebook.domain.n_classes == n_classes:
-                codes = fitted.codebook.encode(rows.table.take(test))
-                losses.add(fitted, codes, rows.labels[test], [fold])
-    return Measurement(
-        out,
-        own,
-        folds,
-        losses.means("feature"),
-        losses.edge_folds,
-        list(losses.means("known").items()),
-    )
+            if fitted.codebook.domain.n_classes != n_classes:
+                continue
+            codes = fitted.codebook.encode(rows.table.take(test))
+
+            def refit(
+                columns: list[str], some: Any, train: Any = train, test: Any = test
+            ) -> Floats:
+                fewer = replace(rows, table=rows.table.select(columns))
+                try:
+                    return _fit_and_predict(model, network, fewer, train, test[some])[1]
+                except ConfigurationError as error:
+                    raise ConfigurationError(
+                        "These options don't allow refitting on a subset of the columns. "
+                        f"{error} Turn the refits off."
+                    ) from error
+
+            losses.add(fitted, codes, rows.labels[test], [fold], refit if with_refits else None)
+    refits = losses.means("refit")
+    known = [(share, loss, refits.get(share)) for share, loss in losses.means("known").items()]
+    return Measurement(out, own, folds, losses.means("feature"), losses.edge_folds, known)
 
 
 class _Losses:
@@ -100,10 +122,17 @@ class _Losses:
         sums = self._sums.items()
         return {key: float(total / n) for (of, key), (total, n) in sums if of == kind}
 
-    def add(self, network: Network, codes: Any, labels: NDArray[Any], draws: Any) -> None:
+    def add(
+        self,
+        network: Network,
+        codes: Any,
+        labels: NDArray[Any],
+        draws: Iterable[int],
+        refit: Refit | None = None,
+    ) -> None:
         """Add the losses of a fold's model; `draws` are seeds for sets of known features."""
         for draw in draws:
-            self._add_known(network, codes, labels, draw)
+            self._add_known(network, codes, labels, draw, refit)
         here = {frozenset((p, f)) for f, ps in network.structure.parents.items() for p in ps}
         for edge in self.edge_folds:
             self.edge_folds[edge] += frozenset(edge) in here
@@ -116,7 +145,9 @@ class _Losses:
         for feature in tried:
             self._sums["feature", names[feature]] += rises[feature] * len(labels), len(labels)
 
-    def _add_known(self, network: Network, codes: Any, labels: NDArray[Any], draw: int) -> None:
+    def _add_known(
+        self, network: Network, codes: Any, labels: NDArray[Any], draw: int, refit: Refit | None
+    ) -> None:
         """Add the loss with each share of the features known: random sets, each in the next."""
         structure = network.structure
         if not (network.tables.normalized and structure.is_moral() and structure.selected):
@@ -131,6 +162,9 @@ class _Losses:
             shown[known] = codes[known][:, some]
             loss = log_loss(posterior(network.log_joint_of_codes(shown)), labels[some])
             self._sums["known", share] += loss * len(some), len(some)
+            if refit is not None and 0 < len(known) < len(order):
+                again = refit([network.codebook.domain.names[f] for f in known], some)
+                self._sums["refit", share] += log_loss(again, labels[some]) * len(some), len(some)
 
 
 def _fit_and_predict(

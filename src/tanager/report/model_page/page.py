@@ -91,11 +91,11 @@ class _Subject:
         self.costs: Costs | None = None
         self.prices: dict[str, float] = {}
 
-    def measure(self, rows: PageRows, folds: int | None) -> None:
+    def measure(self, rows: PageRows, folds: int | None, *, with_refits: bool) -> None:
         """Evaluate the model on rows."""
         network, domain = self.network, self.network.codebook.domain
         self.tell("predicting")
-        held = predict_held_out(self.model, rows, folds=folds)
+        held = predict_held_out(self.model, rows, folds=folds, with_refits=with_refits)
         self.tell("scores")
         counted = [
             counted_bits(rows.value_counts(one, int(domain.arities[one]), domain.n_classes))
@@ -254,6 +254,7 @@ def render_report(
     folds: int | None = None,
     max_rows: int = MAX_ROWS,
     markdown: bool = False,
+    with_refits: bool = False,
     costs: Any = None,
     prices: Mapping[str, float] | float = 0.0,
     progress: Callable[[str], None] | None = None,
@@ -275,6 +276,9 @@ def render_report(
         From a larger table, about this many rows are sampled.
     markdown : bool, default=False
         Return only the model card.
+    with_refits : bool, default=False
+        Also refit the estimator on random subsets of the columns, to compare with the loss with
+        only those known: four more fits per fold.
     costs, prices : optional
         As for `BayesNetClassifier.decide` and `next_question`: the page then shows decisions,
         and ranks questions by the cost they save.
@@ -291,7 +295,8 @@ def render_report(
     tell = progress or (lambda _: None)
     subject = _Subject(estimator, _describe_file(file), tell)
     if X is not None:
-        subject.measure(read_rows(subject.network, X, y, max_rows=max_rows), folds)
+        rows = read_rows(subject.network, X, y, max_rows=max_rows)
+        subject.measure(rows, folds, with_refits=with_refits)
     if costs is not None:
         subject.read_costs(costs, prices)
     facts: dict[str, Any] = {

@@ -133,16 +133,19 @@ function perClass(list) {
 }
 
 function known(curve) {
-  const host = el("figure");
+  const host = el("figure"), refits = curve.filter(([, , refit]) => refit != null);
   drawn(host, (node, width) => {
-    const losses = curve.map(([, loss]) => loss), low = Math.min(...losses), high = Math.max(...losses), pad = (high - low || 0.1) * 0.15;
+    const all = [...curve.map(([, loss]) => loss), ...refits.map(([, , refit]) => refit)];
+    const low = Math.min(...all), high = Math.max(...all), pad = (high - low || 0.1) * 0.15;
     const { chart, x, y } = frame(width, 240, "Log-loss against the share of known features", [0, 1], [Math.max(0, low - pad), high + pad], "share of features known", "log-loss", (v) => fixed(100 * v, 0) + " %", (v) => fixed(v, 2));
-    chart.append(sv("path", { class: "curve", d: curve.map(([share, loss], i) => `${i ? "L" : "M"}${x(share)} ${y(loss)}`).join("") }));
-    for (const [share, loss] of curve) chart.append(tipped(sv("circle", { class: "dot", cx: x(share), cy: y(loss), r: 5 }), `${percent(share)} of the features known\nlog-loss ${fixed(loss, 4)}`));
+    const path = (list, at) => list.map((c, i) => `${i ? "L" : "M"}${x(c[0])} ${y(c[at])}`).join("");
+    chart.append(sv("path", { class: "curve", d: path(curve, 1) }));
+    if (refits.length) chart.append(sv("path", { class: "ghost", d: path(refits, 2) }));
+    for (const [share, loss, refit] of curve) chart.append(tipped(sv("circle", { class: "dot", cx: x(share), cy: y(loss), r: 5 }), `${percent(share)} of the features known\nlog-loss ${fixed(loss, 4)}` + (refit != null ? `\nrefitted on only these ${fixed(refit, 4)}` : "")));
     node.append(chart);
   });
   return el("div", { class: "tile" }, el("h3", {}, "Unknown features"), host,
-    el("p", { class: "quiet" }, "Log-loss with a random subset of the features known and the rest marginalized."));
+    el("p", { class: "quiet" }, "Log-loss with a random subset of the features known and the rest marginalized." + (refits.length ? " Dashed: the same model refitted on only the known columns." : "")));
 }
 
 function slices(list) {
