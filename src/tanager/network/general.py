@@ -129,7 +129,7 @@ class _Graph:
             rest += [p for p in own.parents if p not in rest]
             self.check({*rest, child, node}, why)
             scope = (*rest, child, node)
-            joint = _spread((*table.parents, child), table.values, scope) * _spread(
+            joint = align((*table.parents, child), table.values, scope) * align(
                 (*own.parents, node), own.values, scope
             )
             summed = joint.sum(axis=-1)
@@ -160,7 +160,7 @@ class _Graph:
             factors = [factor for factor in factors if node not in factor[0]]
             joint = np.ones([self.sizes[n] for n in scope])
             for members, values in touched:
-                joint = joint * _spread(members, values, scope)
+                joint = joint * align(members, values, scope)
             summed = joint.sum(axis=-1)
             factors.append((parents, summed))
             self.tables[node] = _NodeTable(parents, _divide(joint, summed[..., None]))
@@ -168,11 +168,6 @@ class _Graph:
         for _, values in factors:
             prior = prior * values
         self.tables[root] = _NodeTable((), prior / prior.sum())
-
-
-def _spread(members: Sequence[int], values: Floats, scope: Sequence[int]) -> Floats:
-    """Return values over some nodes with the axes of a larger scope, of length 1 for others."""
-    return align(tuple(members), values[None, None], tuple(scope))[0, 0]
 
 
 def _divide(joint: Floats, total: Floats) -> Floats:
@@ -251,7 +246,7 @@ def _assemble(graph: _Graph, root: int, coding: _Coding) -> Network:
         table = graph.tables[at]
         above = tuple(p for p in table.parents if p != root)
         scope = (*above, at, root)
-        values = _spread((*table.parents, at), table.values, scope)
+        values = align((*table.parents, at), table.values, scope)
         for axis, node in enumerate(scope):
             if node != root or node in table.parents:
                 values = np.take(values, coding.orders[node], axis=axis)

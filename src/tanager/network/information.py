@@ -6,7 +6,6 @@ nats.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -16,7 +15,7 @@ import numpy as np
 
 from tanager.codes import Groups
 from tanager.errors import ConfigurationError
-from tanager.network.marginal import align, eliminate, sum_out
+from tanager.network.marginal import align
 from tanager.numerics import Floats, log_softmax
 from tanager.parameters.spread import table_arrays
 from tanager.parameters.tables import FamilyTable, GroupedTable, Tables
@@ -31,7 +30,8 @@ SPOKEN_FOR = (
 )
 TINY = np.finfo(np.float64).tiny
 MAX_CELLS = 1 << 23  # of one expanded family, by views: 64 MiB
-MAX_WORK = 1 << 22  # cells that may be summed to get the joint probability of one family's parents
+MAX_WORK = 1 << 24  # cells that may be summed to get the joint probability of one family's parents
+MOST_KEPT = 1 << 16  # cells of a joint probability that is kept for others
 
 
 def n_probabilities(table: FamilyTable) -> int:
@@ -46,7 +46,7 @@ class NetworkInformation:
     Tables may read a feature more coarsely than its own values; contexts then range over its
     views, the groups of values that some table distinguishes (`tanager.network.views`).
 
-    If summing out what connects a feature's parents would take more than four million additions,
+    If summing out what connects a feature's parents would take more than sixteen million additions,
     they're treated as independent given the class in the feature's marginal, and its edges have no
     information. Tables that are scores rather than probabilities (``tables.normalized`` is False)
     are first divided by their sum over the feature's values.
@@ -171,7 +171,7 @@ class NetworkInformation:
 
         Values of a parent that no table distinguishes are grouped, see `parent_groups`.
         """
-        return self._parts[0][self._place(feature)]
+        return self._context(self._place(feature))
 
     def table(self, feature: str) -> Floats | None:
         """Return P(feature | parents, class), (*parent_groups, arity, n_classes), if not huge."""
@@ -215,87 +215,28 @@ class NetworkInformation:
         """P(value, class) of every feature, (arity, n_classes)."""
         views, out = self.network.views, []
         for at, feature in enumerate(self.network.structure.selected):
-            joint = self._parts[1][at]
+            joint = self._marginals[at]
             spelled = None if joint is None else joint[views.groups[feature]] * self._within(at)
             out.append(spelled)
         return out
 
     @cached_property
-    def _parts(self) -> tuple[list[Floats | None], list[Floats | None]]:
-        """P(parents, class) and P(feature, class) of every family, by views, parents first."""
-        structure = self.network.structure
-        place = {feature: at for at, feature in enumerate(structure.selected)}
-        contexts: list[Floats | None] = [None] * len(place)
-        joints: list[Floats | None] = [None] * len(place)
+    def _marginals(self) -> list[Floats | None]:
+        """P(feature, class) of every family, (n_views, n_classes), parents first."""
+        structure, parents = self.network.structure, self.network.structure.parent_indices
+        out: list[Floats | None] = [None] * len(structure.selected)
         for at in structure.topological_order():
-            parents, table = structure.parent_indices[at], self._families[at]
-            if not parents:
-                contexts[at] = self._prior
-            elif len(parents) == 1:
-                contexts[at] = joints[place[parents[0]]]
-            else:
-                contexts[at] = self._from_a_family(at, place, contexts)
-                if contexts[at] is None:
-                    contexts[at] = self._summed(at, place)
-            context = contexts[at]
-            if context is None and len(parents) > 1:
-                context = self._independent([joints[place[parent]] for parent in parents])
+            table, context = self._families[at], self._context(at)
+            exact = context is not None
+            if not exact:
+                context = self._independent([out[self._ranks[p][1]] for p in parents[at]])
             if table is not None and context is not None:
                 family = table * context[..., None, :]
-                joints[at] = family.reshape(-1, *family.shape[-2:]).sum(axis=0)
-        return contexts, joints
-
-    def _from_a_family(
-        self, at: int, place: dict[int, int], contexts: list[Floats | None]
-    ) -> Floats | None:
-        """Return P(parents, class) if the family of one parent contains all the others.
-
-        This is the case in k-trees: nothing has to be summed out. Otherwise None.
-        """
-        structure = self.network.structure
-        wanted = structure.parent_indices[at]
-        for last in wanted:
-            members = (*structure.parent_indices[place[last]], last)
-            table, context = self._families[place[last]], contexts[place[last]]
-            if table is None or context is None or not set(wanted) <= set(members):
-                continue
-            extra = tuple(axis for axis, member in enumerate(members) if member not in wanted)
-            kept = [member for member in members if member in wanted]
-            joint = (table * context[..., None, :]).sum(axis=extra)
-            return np.transpose(joint, [*(kept.index(p) for p in wanted), len(kept)])
-        return None
-
-    def _summed(self, at: int, place: dict[int, int]) -> Floats | None:
-        """Return P(parents, class) with their ancestors summed out, or None if that's too much."""
-        structure, sizes = self.network.structure, self.network.views.sizes
-        wanted = structure.parent_indices[at]
-        above = list(wanted)
-        for feature in above:  # grows: the parents, their parents, ...
-            above += [p for p in structure.parent_indices[place[feature]] if p not in above]
-        scopes = [(*structure.parent_indices[place[f]], f) for f in above]
-
-        def size(features: Iterable[int]) -> int:
-            return prod(int(sizes[f]) for f in features) * len(self.network.log_prior)
-
-        order, work = [], sum(map(size, scopes)) + size(wanted)
-        for feature, around in eliminate(set(above) - set(wanted), scopes, size):
-            order.append(feature)
-            work += size((feature, *around))
-            if work > MAX_WORK:
-                return None
-        factors = []
-        for feature, scope in zip(above, scopes, strict=True):
-            table = self._families[place[feature]]
-            if work > MAX_WORK or table is None:
-                return None
-            with np.errstate(divide="ignore"):
-                factors.append((scope, np.log(np.moveaxis(table, -1, 0))[None]))
-        scope, logs = sum_out(factors, order)
-        return np.moveaxis(np.exp(align(scope, logs, wanted)[0]), 0, -1) * self._prior
-
-    @cached_property
-    def _prior(self) -> Floats:
-        return np.exp(log_softmax(self.network.log_prior, 0))
+                joint = family.reshape(-1, *family.shape[-2:]).sum(axis=0)
+                out[at] = joint
+                if exact:
+                    self._known[frozenset((structure.selected[at],))] = joint.T
+        return out
 
     def _independent(self, joints: list[Floats | None]) -> Floats | None:
         """Return P(parents, class) as if the parents were independent given the class."""
@@ -306,9 +247,59 @@ class NetworkInformation:
             context = context[..., None, :] * (joint / np.maximum(joint.sum(axis=0), TINY))
         return context
 
+    def _context(self, at: int) -> Floats | None:
+        """Return P(parents, class) of one family, (*parents' views, n_classes)."""
+        parents = self.network.structure.parent_indices[at]
+        joint = self._joint(frozenset(parents))
+        if joint is None:
+            return None
+        ordered = sorted(parents, key=self._ranks.__getitem__)
+        return np.moveaxis(align(tuple(ordered), joint, parents), 0, -1)
+
+    def _joint(self, features: frozenset[int], work: int = 0) -> Floats | None:
+        """Return P(class, features' views), parents first, or None if it takes too much work.
+
+        The last feature's family multiplies the joint of the others and its parents. Small joints
+        are kept: in a k-tree, that is the parents' own.
+        """
+        if features in self._known:
+            return self._known[features]
+        structure, sizes, rank = self.network.structure, self.network.views.sizes, self._ranks
+        last = max(features, key=rank.__getitem__)
+        table, parents = self._families[rank[last][1]], structure.parent_indices[rank[last][1]]
+        above = sorted(features.union(parents) - {last}, key=rank.__getitem__)
+        work += prod(int(sizes[f]) for f in (*above, last)) * len(self._prior)
+        if table is None or work > MAX_WORK:
+            return None
+        joint = self._joint(frozenset(above), work)
+        if joint is None:
+            return None
+        family = align((*parents, last), np.moveaxis(table, -1, 0), (*above, last))
+        gone = tuple(1 + axis for axis, f in enumerate(above) if f not in features)
+        joint = (family * joint[..., None]).sum(axis=gone)
+        if joint.size <= MOST_KEPT:
+            self._known[features] = joint
+        return joint
+
+    @cached_property
+    def _known(self) -> dict[frozenset[int], Floats]:
+        """Joints by features, for `_joint`."""
+        return {frozenset(): self._prior}
+
+    @cached_property
+    def _ranks(self) -> dict[int, tuple[int, int]]:
+        """The place of each feature in topological order, and in the structure."""
+        selected = self.network.structure.selected
+        order = self.network.structure.topological_order()
+        return {selected[at]: (rank, at) for rank, at in enumerate(order)}
+
+    @cached_property
+    def _prior(self) -> Floats:
+        return np.exp(log_softmax(self.network.log_prior, 0))
+
     def _family_joint(self, at: int) -> Floats | None:
         """P(parents, the feature's view, class) of one family."""
-        table, context = self._families[at], self._parts[0][at]
+        table, context = self._families[at], self._context(at)
         return None if table is None or context is None else table * context[..., None, :]
 
 

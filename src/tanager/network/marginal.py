@@ -15,14 +15,13 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
 
 from tanager import native
 from tanager.codes import Codes
 from tanager.errors import ApproximationWarning, MemoryBoundError, check_cells, listed
-from tanager.numerics import Floats, Ints, log_sum_exp
+from tanager.numerics import Floats, Ints
 from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.tables import family_members
 from tanager.parameters.unknown import Unknown
@@ -31,7 +30,6 @@ from tanager.structure import Structure
 MAX_CELLS = 1 << 25  # cells of one row's intermediate factor: 256 MiB
 ROW_CELLS = 1 << 21  # the same if many rows are predicted: some 10 ms per row
 FORWARD_CELLS = 1 << 17  # of a family if even that is too much
-Factor = tuple[tuple[int, ...], Floats]  # features; logs (n_rows, n_classes, *their arities)
 
 BATCH_CELLS = 1 << 17  # cells of a batch of rows: 1 MiB, which stays in the cache
 
@@ -181,60 +179,12 @@ class _Forward:
         return np.ascontiguousarray(by_class)
 
 
-class EliminationStep(NamedTuple):
-    """How a feature depends on those that are eliminated after it."""
-
-    feature: int
-    given: tuple[int, ...]  # the features it depends on, in addition to the class
-    logs: Floats  # (n_classes, n_values, *values of `given`), up to a term without the feature
-
-
-def sum_out(
-    factors: list[Factor],
-    order: Iterable[int],
-    steps: list[EliminationStep] | None = None,
-    *,
-    maximise: bool = False,
-) -> Factor:
-    """Sum features out of a product of factors (or maximise over them), one after the other.
-
-    The scope of the result is sorted. Overwrites the factors' arrays; appends the joined factor
-    of each step, for the first row, to `steps`.
-    """
-    for feature in order:
-        scope, joined = multiply([f for f in factors if feature in f[0]])
-        given = tuple(f for f in scope if f != feature)
-        logs = align(scope, joined, (feature, *given))  # sums are fast over early axes
-        if steps is not None:
-            steps.append(EliminationStep(feature, given, logs[0]))
-        left = logs.max(axis=2) if maximise else log_sum_exp(logs, axis=2, overwrite=steps is None)
-        factors = [*(f for f in factors if feature not in f[0]), (given, left)]
-    return multiply(factors)
-
-
-def multiply(factors: list[Factor]) -> Factor:
-    """Multiply factors, overwriting their arrays; the scope of the result is sorted."""
-    left: list[Factor] = []
-    for scope, values in sorted(factors, key=lambda factor: -factor[1].size):
-        wider = next((f for f in left if set(scope) <= set(f[0])), None)
-        if wider is None:
-            left.append((scope, values))
-        else:
-            np.add(wider[1], align(scope, values, wider[0]), out=wider[1])
-    scope, total = left.pop()
-    for more, values in reversed(left):  # small ones first
-        joined = tuple(sorted({*scope, *more}))
-        total = align(scope, total, joined) + align(more, values, joined)
-        scope = joined
-    ordered = tuple(sorted(scope))
-    return ordered, align(scope, total, ordered)
-
-
 def align(scope: tuple[int, ...], values: Floats, wanted: tuple[int, ...]) -> Floats:
-    """Reorder and extend a factor's axes (n_rows, n_classes, *scope) to the wanted scope."""
-    shared = [f for f in wanted if f in scope]
-    moved = values.transpose(0, 1, *(2 + scope.index(f) for f in shared))
-    return moved[(slice(None), slice(None), *(slice(None) if f in scope else None for f in wanted))]
+    """Reorder and extend axes (..., *scope) to a wider scope, with length 1 for what is new."""
+    first = values.ndim - len(scope)
+    places = [first + scope.index(f) for f in wanted if f in scope]
+    moved = values.transpose(*range(first), *places)
+    return moved[(..., *(slice(None) if f in scope else None for f in wanted))]
 
 
 def eliminate(

@@ -20,16 +20,24 @@ from tanager.codes import Groups
 from tanager.errors import ConfigurationError
 from tanager.network.marginal import (
     MAX_CELLS,
-    EliminationStep,
-    Factor,
     align,
     elimination_order,
-    sum_out,
 )
 from tanager.numerics import Floats, log_sum_exp
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
+
+
+Factor = tuple[tuple[int, ...], Floats]  # features; logs (n_classes, *their views)
+
+
+class EliminationStep(NamedTuple):
+    """How a feature depends on those that are eliminated after it."""
+
+    feature: int
+    given: tuple[int, ...]  # the features it depends on, in addition to the class
+    logs: Floats  # (n_classes, n_values, *values of `given`), up to a term without the feature
 
 
 class Inner(NamedTuple):
@@ -60,7 +68,7 @@ class Propagation:
 
     Attributes
     ----------
-    log P(class, kept, evidence), or that of the most probable completion with each.
+    log_top : ndarray of float64, shape (n_classes, *views of those kept)
         log P(class, kept, evidence), or of the most probable completion with each.
     steps : list of EliminationStep
         Traversed backwards to draw or to complete.
@@ -93,7 +101,7 @@ class Propagation:
             for at in reversed(self.structure.topological_order()):
                 scope, logs = factors[at]
                 given = tuple(f for f in scope if f != selected[at])
-                logs = align(scope, logs, (selected[at], *given))[0]
+                logs = align(scope, logs, (selected[at], *given))
                 self.steps.append(EliminationStep(selected[at], given, logs))
             return
 
@@ -103,12 +111,12 @@ class Propagation:
         unknown = [f for f in selected if f not in known and f not in kept]
         scopes = [scope for scope, _ in factors]
         order = elimination_order(unknown, scopes, size, MAX_CELLS, self.structure.names)
-        factors = factors or [((), np.zeros((1, n_classes)))]
-        scope, logs = sum_out(factors, order, self.steps, maximise=maximise)
-        self.log_top = self.log_top + align(scope, logs, kept)[0]
+        factors = factors or [((), np.zeros(n_classes))]
+        scope, logs = _sum_out(factors, order, self.steps, maximise=maximise)
+        self.log_top = self.log_top + align(scope, logs, kept)
 
     def _factor(self, at: int, known_views: Mapping[int, int]) -> Factor:
-        """Return log P(x | y, parents) over the unknown members, (1, n_classes, *views)."""
+        """Return log P(x | y, parents) over the unknown members, (n_classes, *views)."""
         feature = self.structure.selected[at]
         logs, within = self.views.spell(at, known_views), self.views.within[at]
         if feature in self.known:
@@ -123,7 +131,7 @@ class Propagation:
                 logs = logs + self._by_view(self.inner[feature])
         members = (*self.structure.parent_indices[at], feature)
         scope = tuple(m for m in members if m not in self.known)
-        return scope, np.moveaxis(logs, -1, 0)[None].copy()
+        return scope, np.moveaxis(logs, -1, 0).copy()
 
     def _by_view(self, inner: Inner) -> Floats:
         """Return what each view adds to its family's term, (n_views, n_classes)."""
@@ -181,14 +189,11 @@ class Propagation:
                 first = min(above, key=rank.__getitem__)
                 scope, around = beliefs[first]
                 gone = tuple(1 + at for at, f in enumerate(scope) if f not in above + kept)
-                around = align(
-                    tuple(f for f in scope if f in above + kept),
-                    around.sum(axis=gone)[None],
-                    above + kept,
-                )[0]
+                left = tuple(f for f in scope if f in above + kept)
+                around = align(left, around.sum(axis=gone), above + kept)
             whole = (feature, *above, *kept)
             share = np.exp(logs - log_sum_exp(logs, axis=1, keepdims=True))
-            belief = align((feature, *given), share[None], whole)[0] * around[:, None]
+            belief = align((feature, *given), share, whole) * around[:, None]
             beliefs[feature] = whole, belief
             joints[feature] = belief.sum(axis=tuple(range(2, 2 + len(above))))
         return joints
@@ -202,6 +207,45 @@ class Propagation:
             after = joint.ndim - axis - 2
             joint = joint * share.T.reshape(-1, *(1,) * axis, len(share), *(1,) * after)
         return np.ascontiguousarray(joint.reshape(len(joint), -1).T)
+
+
+def _sum_out(
+    factors: list[Factor],
+    order: Iterable[int],
+    steps: list[EliminationStep],
+    *,
+    maximise: bool,
+) -> Factor:
+    """Sum features out of a product of factors (or maximise over them), one after the other.
+
+    The scope of the result is sorted. Appends the joined factor of each step to `steps`.
+    """
+    for feature in order:
+        scope, joined = _multiply([f for f in factors if feature in f[0]])
+        given = tuple(f for f in scope if f != feature)
+        logs = align(scope, joined, (feature, *given))  # sums are fast over early axes
+        steps.append(EliminationStep(feature, given, logs))
+        left = logs.max(axis=1) if maximise else log_sum_exp(logs, axis=1)
+        factors = [*(f for f in factors if feature not in f[0]), (given, left)]
+    return _multiply(factors)
+
+
+def _multiply(factors: list[Factor]) -> Factor:
+    """Multiply factors, overwriting their arrays; the scope of the result is sorted."""
+    left: list[Factor] = []
+    for scope, values in sorted(factors, key=lambda factor: -factor[1].size):
+        wider = next((f for f in left if set(scope) <= set(f[0])), None)
+        if wider is None:
+            left.append((scope, values))
+        else:
+            np.add(wider[1], align(scope, values, wider[0]), out=wider[1])
+    scope, total = left.pop()
+    for more, values in reversed(left):  # small ones first
+        joined = tuple(sorted({*scope, *more}))
+        total = align(scope, total, joined) + align(more, values, joined)
+        scope = joined
+    ordered = tuple(sorted(scope))
+    return ordered, align(scope, total, ordered)
 
 
 def require_probabilities(network: Network) -> None:
