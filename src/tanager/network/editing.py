@@ -30,6 +30,7 @@ from tanager.network.views import renormalise_by_groups
 from tanager.numerics import Floats
 from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.proper_network import MAX_SPELLED
+from tanager.parameters.tables import FamilyTable
 from tanager.structure import Structure
 
 if TYPE_CHECKING:
@@ -215,10 +216,8 @@ def with_table(
         before = (grouped or old.to_dense()).log_prob
         chances = np.where(np.isnan(chances), np.exp(np.moveaxis(before, -1, 0)), chances)
     logs = np.ascontiguousarray(np.moveaxis(log_or_impossible(chances), 0, -1))
-    families = list(network.tables.families)
-    families[at] = GroupedTable.of(logs, grouped.groups) if grouped else DenseTable(logs)
-    edited = replace(network, tables=replace(network.tables, families=tuple(families)))
-    return _noted(edited, network, note)
+    new = GroupedTable.of(logs, grouped.groups) if grouped else DenseTable(logs)
+    return _noted(_with_family(network, at, new, parents), network, note)
 
 
 def with_edge(
@@ -239,21 +238,17 @@ def with_edge(
     structure, arities = network.structure, network.codebook.domain.arities
     at = structure.position(feature)
     added = structure.selected[structure.position(parent)]
-    parents = list(structure.parent_indices)
-    if added in parents[at]:
+    if added in structure.parent_indices[at]:
         raise ConfigurationError(f"{parent!r} is already a parent of {feature!r}.")
-    parents[at] = (*parents[at], added)
-    wider = replace(structure, parent_indices=tuple(parents))  # raises if there is a cycle
-    members = (*parents[at], structure.selected[at])
+    parents = (*structure.parent_indices[at], added)
+    members = (*parents, structure.selected[at])
     n_cells = prod(int(arities[m]) for m in members) * network.log_prior.shape[0]
     what = f"With {parent!r} the table of {feature!r} has"
     check_cells(what, n_cells, MAX_SPELLED, "Take out another parent first.")
     logs = network.tables.families[at].to_dense().log_prob
     wide = np.repeat(logs[..., None, :, :], int(arities[added]), axis=-3)
-    families = list(network.tables.families)
-    families[at] = DenseTable(np.ascontiguousarray(wide))
-    tables = replace(network.tables, families=tuple(families))
-    return _noted(replace(network, structure=wider, tables=tables), network, note)
+    table = DenseTable(np.ascontiguousarray(wide))
+    return _noted(_with_family(network, at, table, parents), network, note)
 
 
 def without_edge(
@@ -270,12 +265,22 @@ def without_edge(
     Of all networks without the edge, it's the nearest by Kullback-Leibler divergence.
     """
     note = Edit(feature, "remove edge", {"parent": parent}, reason, author, when)
-    edited = NetworkInformation(network).without_edge(parent, feature)
-    if edited is None:
-        raise MemoryBoundError(
-            f"The table of {feature!r} is too large to be summed. Take out another parent first."
-        )
-    return _noted(edited, network, note)
+    table, structure = NetworkInformation(network).table_without(parent, feature), network.structure
+    at, gone = structure.position(feature), structure.names.index(parent)
+    parents = tuple(p for p in structure.parent_indices[at] if p != gone)
+    return _noted(_with_family(network, at, table, parents), network, note)
+
+
+def _with_family(
+    network: Network, at: int, table: FamilyTable, parents: tuple[int, ...]
+) -> Network:
+    """Return the network with another table, and other parents, of one feature."""
+    families = network.tables.families
+    tables = replace(network.tables, families=(*families[:at], table, *families[at + 1 :]))
+    above = network.structure.parent_indices
+    above = (*above[:at], parents, *above[at + 1 :])
+    structure = replace(network.structure, parent_indices=above)  # raises if there is a cycle
+    return replace(network, structure=structure, tables=tables)
 
 
 def _noted(edited: Network, before: Network, note: Edit) -> Network:
@@ -416,13 +421,7 @@ def _forbid(network: Network, feature: str) -> Network:
             continue
         parents, table = structure.parent_indices[at], network.tables.families[at]
         if index in parents:
-            without = information.without_edge(feature, name)
-            if without is None:
-                raise MemoryBoundError(
-                    f"The table of {name!r}, a child of {feature!r}, is too large to be summed. "
-                    "Learn a structure with fewer parents."
-                )
-            table = without.tables.families[at]
+            table = information.table_without(feature, name)
         kept.append((structure.selected[at], tuple(p for p in parents if p != index)))
         families.append(table)
     shorter = Structure(structure.names, tuple(f for f, _ in kept), tuple(p for _, p in kept))

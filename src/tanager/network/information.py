@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tanager.codes import Groups
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.marginal import align
 from tanager.numerics import Floats, log_softmax
 from tanager.parameters.spread import table_arrays
-from tanager.parameters.tables import FamilyTable, GroupedTable, Tables
+from tanager.parameters.tables import FamilyTable, GroupedTable
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -125,11 +125,10 @@ class NetworkInformation:
                 out[edge] = _dependence(joint, axis, -2)
         return out
 
-    def without_edge(self, parent: str, feature: str) -> Network | None:
-        """Return the network without one edge, or None if its family is too large.
+    def table_without(self, parent: str, feature: str) -> FamilyTable:
+        """Return P(feature | class, other parents).
 
-        The feature's table becomes P(feature | class, other parents) of the
-        joint: of all networks without the edge, the nearest to this one by
+        Of all tables without the parent, it gives the network nearest to this one by
         Kullback-Leibler divergence.
         """
         structure, at = self.network.structure, self._place(feature)
@@ -142,20 +141,17 @@ class NetworkInformation:
             )
         joint = self._family_joint(at)
         if joint is None:
-            return None
-        summed = joint.sum(axis=names.index(parent))
-        kept = tuple(p for p in parents if structure.names[p] != parent)
-        fewer = list(structure.parent_indices)
-        fewer[at] = kept
-        families = list(self.network.tables.families)
-        groups = [self.network.views.groups[f] for f in (*kept, structure.selected[at])]
-        logs = np.ascontiguousarray(_log_conditional(summed))
+            raise MemoryBoundError(
+                f"The table of {feature!r} is too large to be summed. Take out another parent "
+                "first, or learn a structure with fewer parents."
+            )
+        gone = names.index(parent)
+        logs = np.ascontiguousarray(_log_conditional(joint.sum(axis=gone)))
         # The distribution of a value within its view doesn't depend on the parents.
         within = np.log(np.maximum(self._within(at), TINY))
-        families[at] = GroupedTable.of_groups(logs, within, groups)
-        tables = Tables(self.network.log_prior, tuple(families), self.network.tables.normalized)
-        shorter = type(structure)(structure.names, structure.selected, tuple(fewer))
-        return type(self.network)(self.network.codebook, shorter, tables)
+        members = (*parents[:gone], *parents[gone + 1 :], structure.selected[at])
+        groups = [self.network.views.groups[member] for member in members]
+        return GroupedTable.of_groups(logs, within, groups)
 
     def effect(self, feature: str, target: int) -> Floats | None:
         """Return the contribution of each value on its own to a class's log-odds, shape (arity,).
