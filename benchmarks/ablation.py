@@ -1,9 +1,11 @@
 """What ideas of the default bring: its log-loss without each of them, on development tables.
 
-    python -m benchmarks.ablation [--data FOLDER] [--rows N] [--write]
+    python -m benchmarks.ablation [--data FOLDER] [--rows N] [--least N] [--folds N] [--only TEXT]
+                                  [--write]
 
 Every development table of the arena is learned from twice, each time from two thirds of it and
-at most N rows, as the default is and with one thing changed.
+at most N rows, as the default is and with one thing changed. The options restrict it to tables of
+at least so many rows to learn from, to one fold, and to changes whose names contain a text.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from benchmarks.arena import FLOOR, developed_on, entries, folds
 from benchmarks.measuring import ROOT, markdown, publish
 from tanager import BayesNetClassifier
 from tanager.loglinear import fit_scores, slants
-from tanager.parameters.layered import members
+from tanager.parameters.layered import members, part
 from tanager.structure import ktree
 
 MANY_ROWS = 1_500  # from which on a table has many
@@ -47,12 +49,19 @@ def ranks(*given: Any) -> Any:
     return [slants_of(*given)[0], None, None]
 
 
-slants_of = slants.scales
+def tested(*given: Any, **_: Any) -> Any:
+    """Find slants as if there were few rows."""
+    return find_slants(*given, has_many_rows=False)
+
+
+slants_of, find_slants = slants.scales, slants.Slants.find
 Change = Callable[[], Any]
 CHANGES: dict[str, Change] = {
-    "as it is": partial(constant, slants, "MOST_SLANTS", slants.MOST_SLANTS),
+    "as it is": partial(constant, slants, "N_SLANTS", slants.N_SLANTS),
     "one strength per layer, not one per family": partial(constant, members, "fit_scores", alike),
-    "no curves along slants": partial(constant, slants, "MOST_SLANTS", 0),
+    "no curves along slants": partial(constant, part, "LEAST_SLANTED", 1 << 30),
+    "two slants per pair, if they gain": partial(constant, slants.Slants, "find", tested),
+    "eight slants per pair": partial(constant, slants, "N_SLANTS", 8),
     "slants of ranks alone": partial(constant, slants, "scales", ranks),
     "three parents, whatever their groups": partial(constant, ktree, "ROOMY_PARENTS", 3),
 }
@@ -74,27 +83,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
     parser.add_argument("--rows", type=int, default=3_000)
+    parser.add_argument("--least", type=int, default=0)
+    parser.add_argument("--folds", type=int, default=2)
+    parser.add_argument("--only", default="")
     options = parser.parse_known_args()[0]
     warnings.simplefilter("ignore")
     known = [one for one in entries(options.data) if not one.arena and developed_on(one.name)]
-    losses = np.zeros((len(CHANGES), len(known)))
+    known = [one for one in known if one.rows * 2 // 3 >= options.least]
+    changes = {
+        name: change
+        for name, change in CHANGES.items()
+        if name == "as it is" or options.only in name
+    }
+    losses = np.zeros((len(changes), len(known)))
     seconds, n_rows = np.zeros_like(losses), np.zeros(len(known), np.int64)
     for at, entry in enumerate(known):
         features, labels = entry.load(options.data)
-        for train, test in list(folds(labels))[:2]:
+        for train, test in list(folds(labels))[: options.folds]:
             train = train[: options.rows]
             n_rows[at] = len(train)
             given = features.take(train), labels[train], features.take(test), labels[test]
-            for number, change in enumerate(CHANGES.values()):
+            for number, change in enumerate(changes.values()):
                 loss, took = measure(change, *given)
-                losses[number, at] += loss / 2
-                seconds[number, at] += took / 2
+                losses[number, at] += loss / options.folds
+                seconds[number, at] += took / options.folds
         print(entry.name, losses[:, at].round(4), flush=True)
     many = n_rows >= MANY_ROWS
     table = []
-    for number, name in enumerate(CHANGES):
+    for number, name in enumerate(changes):
         cells = [name]
         for chosen in (~many, many):
+            if not chosen.any():
+                cells.append("–")
+                continue
             ratio = np.maximum(losses[number], 1e-4) / np.maximum(losses[0], 1e-4)
             told = ratio[chosen]
             mean = np.exp(np.log(told).mean())

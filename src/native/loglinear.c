@@ -851,8 +851,8 @@ static double gain_of_bins(const int32_t *bins, double shrink, Pair *pair)
 }
 
 /* Choose the slants, of those with addends `along` and `across`, whose curves gain most on
- * the residuals, one after the other: each on what the earlier ones leave. Stops, with -1 for
- * the others, where the gain is less than `least`. A row has its residuals, their variances,
+ * the residuals, one after the other: each on what the earlier ones leave, none twice. Stops,
+ * with -1 for the others, where the gain is less than `least`. A row has its residuals, their variances,
  * those times its weight (all n_classes), and its weight. Rows with a code that is not ordered
  * are left out. */
 static int64_t run_choose_slants(Argument *arguments)
@@ -888,6 +888,8 @@ static int64_t run_choose_slants(Argument *arguments)
         double top = -INFINITY;
         for (int64_t s = 0; s < n_slants && best >= 0; s++) {
             double gain = gain_of_bins(bins + s * n, REAL(7), &pair);
+            for (int64_t k = 0; k < chosen; k++)
+                gain = LONGS(9)[k] == s ? -INFINITY : gain;
             if (gain > top) {
                 top = gain;
                 best = s;
@@ -922,4 +924,5 @@ KERNEL(choose_slants,
        "least: float\n"
        "chosen: int64[n_chosen] written\n"
        "1 <= n_first\n"
-       "1 <= n_second")
+       "1 <= n_second\n"
+       "n_chosen <= n_slants")

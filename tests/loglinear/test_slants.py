@@ -9,7 +9,7 @@ from tanager.codes import Domain
 from tanager.codes.columns import NumericColumn
 from tanager.loglinear.curves import Slant
 from tanager.loglinear.residuals import SHRINK, Residuals
-from tanager.loglinear.slants import WEIGHTS, Slants, scales
+from tanager.loglinear.slants import MOST_SLANTS, N_SLANTS, WEIGHTS, Slants, scales
 
 LEVELS = np.exp(np.linspace(0.0, 2.0, 12)), np.exp(np.linspace(0.0, 3.0, 10))
 
@@ -49,7 +49,7 @@ def make_slants(along, n_classes=2, seed=0, n_rows=4_000, factor=1.0, strength=0
 )
 def test_the_direction_of_an_effect_is_found(along, scale, weights, n_classes):
     slants, _, known = make_slants(along, n_classes)
-    found = slants.find([(0, 1)])[0, 1][0]
+    found = slants.find([(0, 1)], has_many_rows=False)[0, 1][0]
     first = scales(np.arange(12), known[0], LEVELS[0])[scale]
     second = scales(np.arange(10), known[1][:10], LEVELS[1])[scale]
     wanted = Slant(tuple(weights[0] * first), tuple(weights[1] * second))
@@ -60,7 +60,8 @@ def test_the_direction_of_an_effect_is_found(along, scale, weights, n_classes):
     )[0, 1] == pytest.approx(1.0, abs=0.02)
 
 
-def test_slants_are_those_of_greatest_gain_by_definition():
+@pytest.mark.parametrize("many", [False, True], ids=["few rows", "many rows"])
+def test_slants_are_those_of_greatest_gain_by_definition(many):
     slants, given, known = make_slants(lambda x, z: x - z, 3, n_rows=600, strength=0.2)
     pair = [
         Slant(tuple(u * a), tuple(v * b))
@@ -77,7 +78,7 @@ def test_slants_are_those_of_greatest_gain_by_definition():
     mass = np.zeros((12, 10))
     np.add.at(mass, (x, z), 1.0)
     chosen = []
-    for _ in range(2):
+    for _ in range(N_SLANTS if many else MOST_SLANTS):
         gains, steps = [], []
         for slant in pair:
             at, gain = slant.bins(mass)[x, z], 0.0
@@ -86,24 +87,33 @@ def test_slants_are_those_of_greatest_gain_by_definition():
                 g, h = left[at == one].sum(axis=0), spreads[at == one].sum(axis=0)
                 gain += ((g**2 - h) / (h + SHRINK)).sum()  # each row has the weight one
                 step[one] = g / (h + SHRINK)
-            gains.append(gain)
+            gains.append(-np.inf if slant in chosen else gain)
             steps.append(step[at])
         best = int(np.argmax(gains))
         chosen.append(pair[best])
         left -= spreads * steps[best]
-    assert slants.find([(0, 1)])[0, 1] == tuple(chosen)
+    assert slants.find([(0, 1)], has_many_rows=many)[0, 1] == tuple(chosen)
 
 
-def test_where_residuals_are_less_than_chance_gives_there_is_no_slant():
+def test_where_residuals_are_less_than_chance_gives_few_rows_have_no_slant():
     for seed in range(20):
         slants, *_ = make_slants(lambda x, z: x, seed=seed, strength=0.0, noise=0.25)
-        assert slants.find([(0, 1)])[0, 1] == ()
+        assert slants.find([(0, 1)], has_many_rows=False)[0, 1] == ()
+
+
+def test_with_many_rows_every_pair_has_as_many_slants_and_none_twice(monkeypatch):
+    slants, *_ = make_slants(lambda x, z: x, strength=0.0, noise=0.25)
+    for most, expected in ((N_SLANTS, N_SLANTS), (100, 3 * len(WEIGHTS)), (0, 0)):
+        monkeypatch.setattr("tanager.loglinear.slants.N_SLANTS", most)
+        found = slants.find([(0, 1)], has_many_rows=True)[0, 1]
+        assert len(set(found)) == len(found) == expected
 
 
 def test_units_dont_matter():
     for along in (lambda x, z: x / z, lambda x, z: x - z):
         one, other = (
-            make_slants(along, factor=factor)[0].find([(0, 1)])[0, 1] for factor in (1.0, 1e-3)
+            make_slants(along, factor=factor)[0].find([(0, 1)], has_many_rows=True)[0, 1]
+            for factor in (1.0, 1e-3)
         )
         mass = np.ones((12, 10))
         for a, b in zip(one, other, strict=True):

@@ -108,7 +108,11 @@ def codes_of(rng, arities, n_rows, dtype=np.uint8):
 
 @cases("choose_slants")
 def choose_slants(rng):
-    for n_classes, dtype, least in ((1, np.uint8, 0.5), (3, np.uint16, 0.0), (2, np.uint8, 1e3)):
+    for n_classes, dtype, least in (
+        (1, np.uint8, 0.5),
+        (3, np.uint16, -np.inf),
+        (2, np.uint8, 1e3),
+    ):
         codes = codes_of(rng, (9, 4, 7), 300, dtype)
         slope = np.where(codes[2] > codes[0], 0.8, -0.8)[:, None]
         spreads, weights = rng.uniform(0.1, 0.25, (300, n_classes)), rng.integers(1, 4, 300)
@@ -116,7 +120,7 @@ def choose_slants(rng):
         said = np.hstack([residuals, spreads, spreads * weights[:, None], weights[:, None]])
         along = np.sort(rng.normal(size=(6, 9))), np.sort(rng.normal(size=(6, 7)))
         along[0][0], along[1][0] = np.arange(9.0), -np.arange(7.0)  # many sums are equal
-        yield [codes, 0, 2, said, *along, n_classes, 5.0, least, np.zeros(3, np.int64)]
+        yield [codes, 0, 2, said, *along, n_classes, 5.0, least, np.zeros(6, np.int64)]
 
 
 # gibbs.c

@@ -4,6 +4,10 @@ A direction assigns an addend to each ordered value of either number; joint valu
 same sum share a score. Addends are multiples of ranks, of standardised numbers, or of logarithms,
 whose sums are products and differences ratios. Each pair gets the directions whose curves would
 gain most on the residuals of an additive model (see `residuals`).
+
+With many rows all pairs get the same number of curves: the prior shrinks those that turn out to be
+useless, whereas a test of their gain against chance, over all bins and classes, has little power.
+With few rows the test stays, since its loss of accuracy is small and the curves take time.
 """
 
 from __future__ import annotations
@@ -19,8 +23,9 @@ from tanager.loglinear.curves import TRACE, Slant
 from tanager.loglinear.residuals import SHRINK, Residuals
 from tanager.numerics import Floats
 
-MOST_SLANTS = 2  # per pair
-LEAST_GAIN = 1.0  # nats in total: the best of many directions may gain less than that by chance
+N_SLANTS = 4  # per pair, if there are many rows
+MOST_SLANTS = 2  # per pair, if there are few
+LEAST_GAIN = 1.0  # nats in total, of few rows: less is chance
 MOST_RESIDUALS = 1 << 21  # rows times classes considered
 LEAST_SLANTED = 4  # minimum number of ordered values of either number
 WEIGHTS = ((1, 1), (1, -1), (2, 1), (2, -1), (1, 2), (1, -2))
@@ -56,18 +61,21 @@ class Slants:
         given = zip(groups, domain.n_ordered, weights, known, strict=True)
         self._scales = [scales(group[:n], weight[:n], one) for group, n, weight, one in given]
 
-    def find(self, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], tuple[Slant, ...]]:
+    def find(
+        self, pairs: Sequence[tuple[int, int]], *, has_many_rows: bool
+    ) -> dict[tuple[int, int], tuple[Slant, ...]]:
         """Return the slants that gain most, best first, for pairs of ordered features."""
-        return {pair: self._find(*pair) for pair in pairs}
+        most, least = (N_SLANTS, -np.inf) if has_many_rows else (MOST_SLANTS, LEAST_GAIN)
+        return {pair: self._find(*pair, most, least) for pair in pairs}
 
-    def _find(self, first: int, second: int) -> tuple[Slant, ...]:
+    def _find(self, first: int, second: int, most: int, least: float) -> tuple[Slant, ...]:
         both = zip(self._scales[first], self._scales[second], strict=True)
         scaled = [(a, b) for a, b in both if a is not None and b is not None]
         along = np.array([u * a for a, _ in scaled for u, _ in WEIGHTS])
         across = np.array([v * b for _, b in scaled for _, v in WEIGHTS])
-        chosen = np.empty(MOST_SLANTS, np.int64)
+        chosen = np.empty(min(most, len(along)), np.int64)
         given = self._codes, first, second, self._said, along, across, self._n_classes
-        native.choose_slants(*given, SHRINK, LEAST_GAIN, chosen)
+        native.choose_slants(*given, SHRINK, least, chosen)
         chosen = chosen[chosen >= 0]
         pairs = zip(along[chosen].tolist(), across[chosen].tolist(), strict=True)
         return tuple(Slant(tuple(a), tuple(b)) for a, b in pairs)

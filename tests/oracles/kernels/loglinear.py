@@ -161,7 +161,8 @@ def choose_slants(codes, first, second, said, along, across, n_classes, shrink, 
     chosen[:] = -1
     for at in range(len(chosen)):
         parts = [[one.T @ numbers for numbers in (left, spread, chance)] for one in bins]
-        gains = [0.5 * _gain(one, shrink).sum() for one in parts]
+        gains = np.array([0.5 * _gain(one, shrink).sum() for one in parts])
+        gains[chosen[:at]] = -np.inf
         best = int(np.argmax(gains))
         if gains[best] < least:
             break

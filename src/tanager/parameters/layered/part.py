@@ -150,7 +150,7 @@ class Part:
         if not pairs or self.rows.n_rows < LEAST_CLASS_ROWS * domain.n_classes:
             return {}
         given = domain, self.groups, self.value_weights, plan.numbers
-        return Slants(plan.residuals, *given).find(pairs)
+        return Slants(plan.residuals, *given).find(pairs, has_many_rows=self.has_many_rows)
 
     @cached_property
     def grouped_counts(self) -> Counts:
