@@ -96,10 +96,21 @@ def explaining(what: str, hint: str, *errors: type[Exception]) -> Iterator[None]
         raise DataError(f"{what}: {one_line(error)}. {hint}") from error
 
 
+@contextmanager
+def requiring(what: str, install: str) -> Iterator[None]:
+    """Say what to install if a package can't be imported."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise DataError(
+            f"{what} needs the package {error.name}. Install it: pip install {install}."
+        ) from error
+
+
 def invalid(parameter: str, given: object, allowed: str) -> ConfigurationError:
-    """Return the error for a parameter's value."""
+    """Return the error for a parameter, or for an entry of it such as ``dates['x']``."""
     message = f"{parameter}={given!r} isn't valid. Allowed: {allowed}."
-    return ConfigurationError(message, parameter=parameter)
+    return ConfigurationError(message, parameter=parameter.partition("[")[0])
 
 
 def listed(names: Iterable[object], most: int = 20) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.errors import ConfigurationError, invalid
+from tanager.errors import invalid
 from tanager.numerics import Floats
 
 __all__ = [
@@ -122,11 +122,9 @@ class Margin(RowLoss):
 
     def __post_init__(self) -> None:
         if not self.gamma > 0:
-            raise ConfigurationError(f"gamma={self.gamma!r} must be positive: a margin in nats.")
+            raise invalid("gamma", self.gamma, "a positive margin in nats")
         if not self.eta >= 1:
-            raise ConfigurationError(
-                f"eta={self.eta!r} must be at least 1. The larger, the closer to a maximum."
-            )
+            raise invalid("eta", self.eta, "1 or more; the larger, the closer to a maximum")
 
     def rows(self, log_joint: Floats, y: Labels) -> tuple[Floats, Floats]:
         """Return each row's loss and its gradient."""
@@ -184,9 +182,7 @@ class HybridMargin(RowLoss):
 
     def __post_init__(self) -> None:
         if not self.lambda_ >= 0:
-            raise ConfigurationError(
-                f"lambda_={self.lambda_!r} must not be negative. 0 leaves the likelihood alone."
-            )
+            raise invalid("lambda_", self.lambda_, "0, the likelihood alone, or more")
         Margin(self.gamma, self.eta)
 
     def rows(self, log_joint: Floats, y: Labels) -> tuple[Floats, Floats]:

@@ -122,22 +122,21 @@ class RichProgress(Progress):
     def start(self, stage: str, total: float | None = None, unit: str = "rows") -> None:
         """Open a bar for the stage."""
         self._unit = unit
-        self._task = self._bars.add_task(visible(stage), total=total, rate="", info="")
+        added = self._bars.add_task(visible(stage), total=total, rate="", info="")
+        self._task = self._bars.tasks[self._bars.task_ids.index(added)]
 
     def advance(self, n: float = 1, **info: object) -> None:
         """Move the bar of the current stage."""
-        if self._task is None:
-            return
-        task = self._bars.tasks[self._bars.task_ids.index(self._task)]
-        rate = f"{task.speed:,.0f} {self._unit}/s" if task.speed else ""
-        text = "  ".join(f"{key} {_short(value)}" for key, value in info.items())
-        self._bars.update(self._task, advance=n, rate=rate, info=visible(text))
+        if self._task is not None:
+            rate = f"{self._task.speed:,.0f} {self._unit}/s" if self._task.speed else ""
+            short = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in info.items()}
+            text = visible("  ".join(f"{key} {value}" for key, value in short.items()))
+            self._bars.update(self._task.id, advance=n, rate=rate, info=text)
 
     def finish(self) -> None:
         """Fill the bar of the current stage."""
         if self._task is not None:
-            task = self._bars.tasks[self._bars.task_ids.index(self._task)]
-            self._bars.update(self._task, total=task.completed)
+            self._bars.update(self._task.id, total=self._task.completed)
         self._task = None
 
 
@@ -149,7 +148,3 @@ def _console() -> Any:
     if console.is_jupyter and find_spec("ipywidgets") is None:  # Rich would warn, and draw nothing
         return Console(stderr=True, force_jupyter=False, force_terminal=False)
     return console
-
-
-def _short(value: object) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
+from itertools import accumulate
 from typing import Any, Generic, TypeVar
 
 from tanager.errors import ConfigurationError, nearest
@@ -66,26 +67,23 @@ class Registry(Generic[Learner]):
         if kind is None:
             raise self._unknown(text)
         names = kind._get_param_names()
-        allowed = f"Its options: {', '.join(names) or 'none'}."
-        strange = [key for key in options if key.partition("__")[0] not in names]
-        if strange:
-            raise ConfigurationError(f"{text!r}: {name} has no option {strange[0]!r}. {allowed}")
         own = {key: value for key, value in options.items() if "__" not in key}
         nested = {key: value for key, value in options.items() if "__" in key}
         given = signature(kind).parameters.values()
         needed = [one.name for one in given if one.default is one.empty and one.name not in own]
-        if needed:
-            written = ", ".join(f"{key}=..." for key in needed)
-            raise ConfigurationError(
-                f"{text!r}: {name} requires {' and '.join(needed)}. Write {name}({written}). "
-                f"{allowed}"
-            )
+        strange = [key for key in options if key.partition("__")[0] not in names]
         try:
+            if strange:
+                raise ValueError(f"{name} has no option {strange[0]!r}")
+            if needed:
+                written = ", ".join(f"{key}=..." for key in needed)
+                raise ValueError(f"{name} requires {' and '.join(needed)}. Write {name}({written})")
             learner = kind(**own)
             return learner.set_params(**nested) if nested else learner
         except ConfigurationError:
             raise
         except (TypeError, ValueError, AttributeError) as error:
+            allowed = f"Its options: {', '.join(names) or 'none'}."
             raise ConfigurationError(f"{text!r}: {error}. {allowed}") from error
 
     def _find(self, name: str) -> Any | None:
@@ -113,21 +111,17 @@ class Registry(Generic[Learner]):
                 parameter=choice,
             )
         text = given if isinstance(given, str) else ""
+        # Only the type of a table or the like, whose text has several lines.
+        shown = repr(given) if text or "\n" not in repr(given) else f"<{type(given).__name__}>"
         known = [*(name for name in self.besides if name != text), *self]
         known += [name for name in plugin_names(self.group) if name not in self.learners]
         allowed = ", ".join(map(repr, known))
         hint = nearest(text.partition("(")[0], known, 0.6)
         return ConfigurationError(
-            f"{choice}={_brief(given)} isn't valid.{hint} Give one of {allowed}, one with options "
+            f"{choice}={shown} isn't valid.{hint} Give one of {allowed}, one with options "
             f"such as {self.example!r}, or a learner from {self.package}.",
             parameter=choice,
         )
-
-
-def _brief(given: Any) -> str:
-    """Return the given value on one line, or only its type if it's a table or the like."""
-    text = repr(given)
-    return text if isinstance(given, str) or "\n" not in text else f"<{type(given).__name__}>"
 
 
 def lazy_exports(
@@ -158,13 +152,12 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
     ('discriminative', {'form': 'direct', 'base': 'm-estimate(m=1)'})
     """
     text = text.strip()
-    _check_size(text)
+    shown = repr(text) if len(text) <= 100 else f"{text[:60]!r}..."
+    _check_size(text, shown)
     found = _NAME.match(text)
     rest = text[found.end() :] if found else text
     if found is None or (rest and not (rest.startswith("(") and rest.endswith(")"))):
-        raise ConfigurationError(
-            f"{_shortened(text)} cannot be read. Allowed: name or name(option=value)."
-        )
+        raise ConfigurationError(f"{shown} cannot be read. Allowed: name or name(option=value).")
     source = f"f{rest or '()'}"
     try:
         call = ast.parse(source, mode="eval").body
@@ -175,7 +168,7 @@ def parse_call(text: str) -> tuple[str, dict[str, Any]]:
         raise
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as error:
         raise ConfigurationError(
-            f"{_shortened(text)} cannot be read ({error}). Allowed: name(option=value) with "
+            f"{shown} cannot be read ({error}). Allowed: name(option=value) with "
             "literals or words as values."
         ) from error
 
@@ -199,23 +192,12 @@ def _read_value(node: ast.expr, source: str) -> Any:
         return text
 
 
-def _check_size(text: str) -> None:
+def _check_size(text: str, shown: str) -> None:
     if len(text) > MAX_LENGTH:
-        raise ConfigurationError(
-            f"{_shortened(text)} has {len(text):,} characters. Allowed: {MAX_LENGTH:,}."
-        )
-    depth = deepest = 0
-    for char in text:
-        depth += (char in _OPENING) - (char in _CLOSING)
-        deepest = max(deepest, depth)
+        raise ConfigurationError(f"{shown} has {len(text):,} characters. Allowed: {MAX_LENGTH:,}.")
+    deepest = max(accumulate((char in _OPENING) - (char in _CLOSING) for char in text), default=0)
     if deepest > MAX_DEPTH:
-        raise ConfigurationError(
-            f"{_shortened(text)} has {deepest} levels of brackets. Allowed: {MAX_DEPTH}."
-        )
-
-
-def _shortened(text: str) -> str:
-    return repr(text) if len(text) <= 100 else f"{text[:60]!r}..."
+        raise ConfigurationError(f"{shown} has {deepest} levels of brackets. Allowed: {MAX_DEPTH}.")
 
 
 def split_outside(text: str, separator: str) -> list[str]:

@@ -150,8 +150,8 @@ def test_a_row_is_coded_cell_by_cell_though_an_id_is_left_out():
         clf = BayesNetClassifier("naive", "laplace").fit(table, rng.integers(0, 2, 200))
     codebook = clf.network_.codebook
     for row in (table.iloc[[3]], [[7, "x"]], [["seven", "x"]], [[None, "q"]]):
-        assert codebook.encode_few(row) is not None
-    assert np.array_equal(codebook.encode_few(table.iloc[:3]), codebook.encode(table)[:, :3])
+        assert codebook.few.encode(row) is not None
+    assert np.array_equal(codebook.few.encode(table.iloc[:3]), codebook.encode(table)[:, :3])
 
 
 @pytest.mark.parametrize(

@@ -165,17 +165,17 @@ def test_rows_of_training_are_coded_without_a_table(codebook):
     table = without(training_table(codebook.missing), PARSED)
     wanted = by_table(codebook, table)
     for at, row in enumerate(table.to_pylist()):
-        assert codebook.encode_few(row)[:, 0].tolist() == wanted[:, at].tolist()
+        assert codebook.few.encode(row)[:, 0].tolist() == wanted[:, at].tolist()
 
 
 def test_cells_are_read_as_the_tables_way_reads_them(codebook):
     table = training_table(codebook.missing)
-    assert codebook.read_few(table.to_pylist()[0]) is None
+    assert codebook.few.read(table.to_pylist()[0]) is None
     table = without(table, ["price", "comma", "decimal_comma", "iso", "german", "british"])
     read = MatchedTable.of(codebook, table).values
     wanted = pa.Table.from_batches(read.batches()).to_pylist()
     for row, values in zip(table.to_pylist(), wanted, strict=True):
-        [cells] = codebook.read_few(row)
+        [cells] = codebook.few.read(row)
         found = dict(zip(codebook.domain.names, cells, strict=True))
         assert {**found, "customer_id": 0} == values
 
@@ -195,14 +195,14 @@ def test_rows_may_lack_what_the_model_does_not_read(codebook):
     row |= dict.fromkeys(PARSED)
     del row["customer_id"]
     whole = codebook.encode({**row, "customer_id": "C1"})
-    assert codebook.encode_few(row) is not None
+    assert codebook.few.encode(row) is not None
     assert np.array_equal(codebook.encode(row), whole)
     assert np.array_equal(codebook.encode({**row, "class": "yes"}), whole)
     with pytest.raises(DataError, match="unseen in fit: 'other'"):
         codebook.encode({**row, "other": 1})
     del row["real"]
     if codebook.missing == "marginalize":
-        assert codebook.encode_few(row) is not None
+        assert codebook.few.encode(row) is not None
         assert np.array_equal(codebook.encode(row), codebook.encode({**row, "real": None}))
     else:
         with pytest.raises(DataError, match="lacks the column"):
@@ -221,7 +221,7 @@ def test_rows_may_lack_what_the_model_does_not_read(codebook):
     ],
 )
 def test_what_is_no_value_of_a_column_is_left_to_the_table(codebook, row):
-    assert codebook.encode_few(row) is None
+    assert codebook.few.encode(row) is None
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -60,7 +60,7 @@ def test_values_never_seen_are_others_in_every_way_to_code_rows(few_codes):
     codebook, _, _ = learn(X, y)
     rows = [{"c": value} for value in ("a", "g", "never", None, "äü")]
     assert codebook.encode(rows).tolist() == [[1, 0, 0, 5, 0]]
-    assert [codebook.encode_few([row])[0, 0] for row in rows] == [1, 0, 0, 5, 0]
+    assert [codebook.few.encode([row])[0, 0] for row in rows] == [1, 0, 0, 5, 0]
     assert codebook.encode(pa.table({"c": pa.array(["a", "x"]).dictionary_encode()})).tolist() == [
         [1, 0]
     ]

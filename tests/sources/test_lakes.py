@@ -59,9 +59,9 @@ def test_a_delta_table_stays_at_its_version(delta):
 
 
 def test_addresses_of_delta_tables_that_lead_nowhere(delta, tmp_path):
-    with pytest.raises(DataError, match="cannot be opened"):
+    with pytest.raises(DataError, match="cannot be read"):
         open_table(f"delta://{delta[1]}?version=17")
-    with pytest.raises(DataError, match="cannot be opened"):
+    with pytest.raises(DataError, match="cannot be read"):
         open_table(f"delta://{tmp_path}/absent")
     with pytest.raises(ConfigurationError, match="version=NUMBER"):
         open_table(f"delta://{delta[1]}?version=last")
@@ -123,5 +123,5 @@ class TestIceberg:
     def test_names_that_lead_nowhere(self, iceberg):
         with pytest.raises(ConfigurationError, match="does not name a table"):
             open_table("iceberg://local/visits")
-        with pytest.raises(DataError, match="cannot be opened"):
+        with pytest.raises(DataError, match="cannot be read"):
             open_table("iceberg://local/shop.absent")

@@ -76,7 +76,7 @@ def predict_log_joint(
     score: Score = Network.log_joint_of_codes,
 ) -> Floats:
     """Return log P(class, row) of every row, (n_rows, n_classes), or another score of its codes."""
-    few = network.codebook.encode_few(X)
+    few = network.codebook.few.encode(X)
     if few is not None:
         return score(network, few)
     unseen = UnseenColumns(network)

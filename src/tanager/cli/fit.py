@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +73,7 @@ def audit(
     asked = read_dates(table, features, columns.dates)
     sheets = describe_columns(table, target, categorical=taken, dates=asked)
     if as_json:
-        print_json({"columns": [sheet.to_dict() for sheet in sheets]})
+        print_json({"columns": [asdict(sheet) for sheet in sheets]})
         return
     heads = ("column", "type", "values", "missing", "most frequent", "what fit does")
     shown = plain_table(*heads, left=(0, 1, 4, 5))

@@ -47,10 +47,6 @@ def parse_orders(texts: Sequence[str]) -> dict[str, list[str]]:
     return found
 
 
-def _refused(message: str, option: str = "ordered") -> ConfigurationError:
-    return ConfigurationError(message, parameter=option)
-
-
 def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int, pa.Array]:
     """Return the values, from first to last, of each feature that the user gave an order for."""
     if asked is not None and not isinstance(asked, Mapping):
@@ -64,19 +60,18 @@ def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int,
         listing = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
         given = list(values) if listing else []
         if len(given) < 2 or len(set(given)) < len(given) or any(v is None for v in given):
-            raise _refused(
-                f"ordered[{name!r}] is {values!r}. Allowed: a list of at least two different "
-                "values, from the first to the last; missing values need no place in it."
-            )
+            allowed = "a list of at least two different values, first to last, none missing"
+            raise invalid(f"ordered[{name!r}]", values, allowed)
         if is_temporal(table.schema.field(name).type):
-            raise _refused(
+            raise ConfigurationError(
                 f"ordered names {name!r}, a column of dates or times, which have an order of "
-                "their own. Leave it out."
+                "their own. Leave it out.",
+                parameter="ordered",
             )
         try:
             found[at] = admit_column(given, f"ordered[{name!r}]")
         except (DataError, TypeError) as error:
-            raise _refused(str(error)) from error
+            raise ConfigurationError(str(error), parameter="ordered") from error
     return found
 
 
@@ -135,11 +130,7 @@ def as_date_styles(dates: Any) -> dict[str, str | None]:
             styles[name if found else str(text)] = style if found else None
     for name, style in styles.items():
         if style not in (None, *DATE_STYLES):
-            raise _refused(
-                f"dates: column {name!r} was given the format {style!r}. Allowed: "
-                f"{', '.join(DATE_STYLES)}.",
-                "dates",
-            )
+            raise invalid(f"dates[{name!r}]", style, ", ".join(DATE_STYLES))
     return styles
 
 
@@ -147,12 +138,7 @@ def read_dates(table: Source, features: Sequence[str], dates: Any) -> dict[str, 
     """Return how to parse the columns declared as dates; columns of a date type need no parsing."""
     readings = {}
     for name, style in as_date_styles(dates).items():
-        if name not in features:
-            raise _refused(
-                f"dates names {name!r}, which is not a feature. The features are: "
-                f"{listed(features)}.",
-                "dates",
-            )
+        feature_index(features, name, "dates")
         kind = table.schema.field(name).type
         if is_text(kind):
             readings[name] = Reading("date", _find_style(name, sample_texts(table, name), style))
@@ -179,9 +165,9 @@ def _find_style(name: str, texts: pa.Array, asked: str | None) -> str:
         )
     best = [style for style, n in known.items() if n == most]
     if len(best) > 1:
-        raise _refused(
+        raise ConfigurationError(
             f"dates: {name!r} matches several formats: {' and '.join(best)}. Choose one: "
             f"'{name}={best[0]}'.",
-            "dates",
+            parameter="dates",
         )
     return best[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ import pyarrow as pa
 from tanager.codes.reading import AUDITED_DATES, NUMBER_STYLES, Reading, parse_texts
 from tanager.codes.values import has_order
 from tanager.sources import Source
-from tanager.sources.gate import is_text
+from tanager.sources.gate import is_text, value_type
 
 AUDIT_ROWS = 100_000  # for files; a table in memory is audited completely
 NEAR_UNIQUE = 0.9  # distinct values per row from which a column is taken for an identifier
@@ -45,7 +45,7 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
-        return {k: v for k, v in asdict(self).items() if k != "reading"}
+        return {name: value for name, value in vars(self).items() if name != "reading"}
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,6 @@ class ColumnSheet:
     top_share: float  # its share of the rows that aren't missing
     action: str  # what a fit does with the column
     reason: str  # why
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data."""
-        return asdict(self)
 
 
 def describe_columns(
@@ -87,8 +83,7 @@ def describe_columns(
         findings[name] = Finding(name, "categories", "taken as categories", "as asked")
     sheets = []
     for name, chunks in _look(table, table.names).items():
-        plain = [c.dictionary_decode() if pa.types.is_dictionary(c.type) else c for c in chunks]
-        column = pa.chunked_array(plain)
+        column = pa.chunked_array(chunks).cast(value_type(chunks[0].type))
         known = column.filter(pc.invert(column.is_null(nan_is_null=True)))
         if name == target and is_text(known.type):
             spelled = _judge_spellings(name, known.unique())
@@ -122,13 +117,10 @@ def _action(
 def audit_columns(table: Source, features: Collection[str], kept: Collection[str]) -> list[Finding]:
     """Judge the columns that may not be what they seem; those in `kept` are left unchanged."""
     texts = {name for name in features if is_text(table.schema.field(name).type)}
-    suspects = [
-        name
-        for name in features
-        if name not in kept
-        if name in texts
-        or (_may_be_id(name) and pa.types.is_integer(table.schema.field(name).type))
-    ]
+    whole = {name for name in features if pa.types.is_integer(table.schema.field(name).type)}
+    # Whole numbers are suspect if their name suggests an identifier.
+    named = texts | {n for n in whole if n in _INDEX_NAMES or _ID_NAME.fullmatch(n)}
+    suspects = [name for name in features if name in named and name not in kept]
     if not suspects:
         return []
     found = [
@@ -202,8 +194,8 @@ def _judge_dates(name: str, distinct: pa.Array) -> Finding | None:
     # 03/04/2020 may be in March or April: if both styles parse, neither is certain.
     if not good or good.keys() >= {"%d/%m/%Y", "%m/%d/%Y"}:
         return None
-    style = min(good, key=lambda style: len(good[style]))
-    reason = f"{len(distinct) - len(good[style]):,} dates{_listed(good[style])}"
+    style, strays = min(good.items(), key=lambda one: len(one[1]))
+    reason = f"{len(distinct) - len(strays):,} dates{_listed(strays)}"
     return Finding(name, "dates", "read as dates", reason, Reading("date", style))
 
 
@@ -211,8 +203,7 @@ def _judge_numbers(name: str, distinct: pa.Array) -> Finding | None:
     good = _styles(distinct, "number", NUMBER_STYLES, LEAST_REALS)
     if not good:
         return None
-    style = min(good, key=lambda style: len(good[style]))
-    strays = good[style]
+    style, strays = min(good.items(), key=lambda one: len(one[1]))
     texts: list[str] = distinct.to_pylist()
     if any(len(t) > 1 and t[0] == "0" and t.isdigit() for t in texts):
         return None  # a leading zero suggests a code, not a number
@@ -275,11 +266,6 @@ def _judge_spellings(name: str, distinct: pa.Array) -> Finding | None:
     more = ", and so do others" if len(double) > 1 else ""
     reason = f"{shown} differ in case or spaces alone{more}: they stay different values"
     return Finding(name, "spellings", "none", reason)
-
-
-def _may_be_id(name: str) -> bool:
-    """Return whether the name of a column of whole numbers suggests an identifier."""
-    return name in _INDEX_NAMES or _ID_NAME.fullmatch(name) is not None
 
 
 def _judge_ids(name: str, chunks: list[pa.Array]) -> Finding | None:

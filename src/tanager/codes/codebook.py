@@ -83,19 +83,12 @@ class Codebook(Frozen):
         Columns are matched by name, or by position if the table has no names (arrays, lists of
         rows). Unseen values are unknown, and so is "missing" if it didn't occur in training.
         """
-        few = self.encode_few(X)
+        few = self.few.encode(X)
         return MatchedTable.of(self, X).encode() if few is None else few
 
-    def encode_few(self, X: Any) -> Codes | None:
-        """Return the codes `encode` would, without opening a table; None if the rows need one."""
-        return self._cells.encode(X)
-
-    def read_few(self, X: Any) -> list[list[Any]] | None:
-        """Return the cells of rows that `encode_few` can code, parsed as in training, or None."""
-        return self._cells.read(X)
-
     @cached_property
-    def _cells(self) -> CellCoder:
+    def few(self) -> CellCoder:
+        """Codes a few rows, cell by cell, without opening a table."""
         return CellCoder(self)
 
     def may_lack(self, name: str) -> bool:

@@ -139,10 +139,7 @@ class RawRows:
         self._pieces = []
         for one in source.fragments():
             rows = slice(one.start, one.start + one.n_rows)
-            own = (
-                None if labels is None else labels[rows],
-                None if weights is None else weights[rows],
-            )
+            own: Any = (None if array is None else array[rows] for array in (labels, weights))
             self._pieces.append(RawPiece(one, tuple(features), target, weight, *own))
 
     def pieces(self) -> list[RawPiece]:
@@ -160,21 +157,17 @@ class RowCoder:
 
     def __call__(self, piece: RawPiece) -> Iterator[Chunk]:
         """Iterate over the coded chunks."""
-        for raw in piece.chunks():
-            chunk = self._code(raw.positive(), piece.target)
-            if chunk.n_rows:
-                yield chunk
-
-    def _code(self, raw: RawChunk, target: str | None) -> Chunk:
-        labels: Any = raw.labels
-        if not isinstance(labels, np.ndarray):
-            # Rows are only dropped once a pass over the weights has ruled out nulls.
-            labels = code_labels(self.codebook.target, labels, target, raw.start)
-        weights = None
-        if self.weighted and raw.weights is not None:
-            weights = exact_weights(raw.weights, self.total_weight)
-        codes = self.codebook.encode_chunk(raw.columns, raw.matrix)
-        return Chunk(codes, labels, weights, raw.start, raw.row_index)
+        for raw in map(RawChunk.positive, piece.chunks()):
+            if not raw.n_rows:
+                continue
+            labels, weights = raw.labels, None
+            if not isinstance(labels, np.ndarray):
+                # Rows are only dropped once a pass over the weights has ruled out nulls.
+                labels = code_labels(self.codebook.target, labels, piece.target, raw.start)
+            if self.weighted and raw.weights is not None:
+                weights = exact_weights(raw.weights, self.total_weight)
+            codes = self.codebook.encode_chunk(raw.columns, raw.matrix)
+            yield Chunk(codes, labels, weights, raw.start, raw.row_index)
 
 
 def code_rows(
@@ -189,9 +182,5 @@ def code_rows(
     coder = RowCoder(codebook, weighted, total_weight)
     pieces = context.engine.keep(coder, raw.pieces(), context.rows_limit, context.progress, "codes")
     return Rows(
-        codebook.domain,
-        pieces,
-        weighted=weighted,
-        n_rows=n_rows,
-        total_weight=total_weight,
+        codebook.domain, pieces, weighted=weighted, n_rows=n_rows, total_weight=total_weight
     )

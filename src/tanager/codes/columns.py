@@ -1,4 +1,4 @@
-"""How the values of a column are encoded, and how codes are displayed.
+"""How the values of a column are encoded, and how codes are decoded and displayed.
 
 The codes of a column are 0 .. arity-1: its values in order (the user's, or ascending), or its
 intervals from left to right, and finally, under ``missing="value"``, a code for "missing" if it
@@ -81,14 +81,10 @@ class _CodedColumn(Frozen):
             out[nulls] = self.null_code
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, type(self)) and bool(self.to_dict() == other.to_dict())
+        return isinstance(other, type(self)) and bool(self.to_dict() == other.to_dict())  # type: ignore[attr-defined]
 
     def __hash__(self) -> int:
         return hash((self.name, self.arity))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain data: strings, numbers, lists; floats survive JSON exactly."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -332,6 +328,50 @@ class LookupTables:
         bad = native.encode_matrix(x, *places, *tables, out)
         if bad >= 0:
             raise infinite_error(self.columns[bad].name)
+
+
+def column_edges(column: NumericColumn) -> Floats:
+    """Return the edges of a column's intervals, shape (n_intervals + 1,), all finite.
+
+    The outer intervals are taken to be as wide as their neighbours, or to have width one.
+    """
+    cuts = column.cuts
+    if not len(cuts):
+        return np.array([-0.5, 0.5])
+    first, last = (cuts[1] - cuts[0], cuts[-1] - cuts[-2]) if len(cuts) > 1 else (1.0, 1.0)
+    return np.concatenate([[cuts[0] - first], cuts, [cuts[-1] + last]])
+
+
+def decode(column: Column, codes: Codes, places: Floats | None = None) -> pa.Array:
+    """Return the values of codes, shape (n_rows,); "missing" and unknown are null.
+
+    Seconds become dates, times of day or durations. `places`, shape (n_rows,), is the position of
+    each number in its interval, in (0, 1], halfway by default. If all cuts are multiples of one
+    half, the numbers are whole.
+    """
+    if isinstance(column, CategoricalColumn):
+        known = codes < len(column.values)
+        return column.values.take(pa.array(codes.astype(np.int64), mask=~known))
+    edges, n = column_edges(column), len(column.cuts) + 1
+    known = codes < n
+    at = np.where(known, codes, 0).astype(np.int64)
+    inside = 0.5 if places is None else places
+    numbers = edges[at] + inside * (edges[at + 1] - edges[at])
+    if not column.temporal and bool((column.cuts * 2 % 1 == 0).all()):
+        # A number at a cut belongs to its left: whole numbers above one edge, up to the next.
+        low, high = np.floor(edges[at]) + 1, np.floor(edges[at + 1])
+        whole = np.clip(np.floor(edges[at]) + np.ceil(inside * (high - low + 1)), low, high)
+        numbers = np.where(low <= high, whole, numbers)
+    seconds = pa.array(numbers, mask=~known)
+    if not column.temporal:
+        return seconds
+    import pyarrow.compute as pc
+
+    kinds = {"date": pa.timestamp("us"), "time": pa.time64("us"), "duration": pa.duration("us")}
+    micros = pc.round(pc.multiply(seconds, 1e6))
+    if column.temporal == "time":
+        micros = pc.min_element_wise(pc.max_element_wise(micros, 0.0), 86_400e6 - 1)
+    return micros.cast(pa.int64()).cast(kinds[column.temporal])
 
 
 def show_cuts(cuts: Floats | Sequence[float], temporal: str = "") -> list[str]:

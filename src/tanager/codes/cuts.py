@@ -54,10 +54,7 @@ def learn_cuts(
 
 
 def fine_cuts(
-    values: NDArray[Any],
-    weights: Floats | None,
-    n_bins: int,
-    most: int = MOST_FINE,
+    values: NDArray[Any], weights: Floats | None, n_bins: int, most: int = MOST_FINE
 ) -> Floats:
     """Return cuts that give each heavy value its own bin, and the others bins of similar weight.
 
@@ -139,10 +136,7 @@ def _weigh(values: NDArray[Any], weights: Floats | None) -> tuple[NDArray[Any], 
 
 
 def mdl_cuts(
-    values: NDArray[Any],
-    labels: NDArray[np.uint16],
-    n_classes: int,
-    weights: Floats | None = None,
+    values: NDArray[Any], labels: NDArray[np.uint16], n_classes: int, weights: Floats | None = None
 ) -> Floats:
     r"""Return the cut points of a numeric column, ascending; values equal to a cut go left.
 

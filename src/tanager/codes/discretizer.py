@@ -80,10 +80,8 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             A weight of 2 counts as a repeated row.
         """
         if y is None:
-            raise DataError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None. "
-                "The cuts are chosen by the classes."
-            )
+            name = type(self).__name__
+            raise DataError(f"{name} requires y to be passed, but the target y is None.")
         try:
             X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
         except ValueError as error:

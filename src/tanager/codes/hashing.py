@@ -70,8 +70,7 @@ class Fold:
 
     def __call__(self, indices: NDArray[Any]) -> NDArray[np.bool_]:
         """Return a mask of the selected rows."""
-        held = folds_of(self.seed, indices, self.n_folds) == self.fold
-        return np.asarray(held == self.inside)
+        return (folds_of(self.seed, indices, self.n_folds) == self.fold) == self.inside
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,7 @@ class Sample:
 
     def __call__(self, indices: NDArray[Any]) -> NDArray[np.bool_]:
         """Return a mask of the selected rows."""
-        held = row_hash(self.seed, indices) <= np.uint64(self.bound)
-        return np.asarray(held == self.inside)
+        return (row_hash(self.seed, indices) <= np.uint64(self.bound)) == self.inside
 
 
 def collect_rows(rows: Rows, choice: Choice | None, context: FitContext) -> Rows:

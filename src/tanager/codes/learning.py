@@ -246,12 +246,7 @@ def _blank_features(
 
 
 def encode_rows(
-    codebook: Codebook,
-    X: Any,
-    target: Any,
-    *,
-    sample_weight: Any = None,
-    context: FitContext,
+    codebook: Codebook, X: Any, target: Any, *, sample_weight: Any = None, context: FitContext
 ) -> Rows:
     """Code more training rows with a given codebook; parameters as in `learn_codebook`."""
     source = open_source(X).hash_text()

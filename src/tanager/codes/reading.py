@@ -20,10 +20,7 @@ NUMBER_STYLES: Mapping[str, tuple[str, tuple[tuple[str, str], ...]]] = {
     "plain": (_SIGN + r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?$", ()),
     "comma for thousands": (_SIGN + r"(\d{1,3}(,\d{3})+|\d+)(\.\d+)?$", ((",", ""),)),
     "decimal comma": (_SIGN + r"(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$", ((".", ""), (",", "."))),
-    "space for thousands": (
-        _SIGN + r"(\d{1,3}( \d{3})+|\d+)([.,]\d+)?$",
-        ((" ", ""), (",", ".")),
-    ),
+    "space for thousands": (_SIGN + r"(\d{1,3}( \d{3})+|\d+)([.,]\d+)?$", ((" ", ""), (",", "."))),
 }
 NUMBER_SIGNS = r"^[€$£¥]\s*|\s*[€$£¥%]$"  # a currency or percent sign next to a number
 ISO_DATE = r"^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2})(:\d{2})?(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?$"

@@ -200,16 +200,8 @@ class Rows:
                 f"{domain.n_classes}."
             )
         total = float(n_rows if weights is None else weights.sum())
-        pieces = []
-        for start in range(0, n_rows, block_rows):
-            part = slice(start, start + block_rows)
-            chunk = Chunk(
-                np.ascontiguousarray(codes[:, part]),
-                labels[part],
-                None if weights is None else weights[part],
-                start,
-            )
-            pieces.append(KeptChunk(chunk))
+        chunks = Chunk(codes, labels, weights, 0).split(block_rows)
+        pieces = [KeptChunk(chunk._replace(row_index=None)) for chunk in chunks if chunk.n_rows]
         weighted = weights is not None
         return cls(domain, pieces, weighted=weighted, n_rows=n_rows, total_weight=total)
 

@@ -17,13 +17,7 @@ from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import learn_cuts, see_numbers
 from tanager.codes.hashing import row_hash
 from tanager.codes.rows import MAX_ARITY, exact_weights
-from tanager.codes.targets import (
-    check_n_classes,
-    check_no_null,
-    exact_count,
-    exact_sums,
-    to_float,
-)
+from tanager.codes.targets import check_n_classes, check_no_null, exact_count, exact_sums, to_float
 from tanager.codes.values import (
     distinct_values,
     family_of,
@@ -265,12 +259,7 @@ class SeeingPass:
     """Collects the statistics in `Seen`; `features` are their empty start."""
 
     def __init__(
-        self,
-        features: Sequence[SeenFeature],
-        target: str,
-        seed: int,
-        sample_rows: int,
-        n_rows: int,
+        self, features: Sequence[SeenFeature], target: str, seed: int, sample_rows: int, n_rows: int
     ) -> None:
         self._features, self._target = features, target
         self._sample = seed, sample_rows, n_rows

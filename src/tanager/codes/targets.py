@@ -108,8 +108,7 @@ def column_labels(
 def _no_classes(kind: object, name: str | None) -> DataError:
     return DataError(
         f"Unknown label type: the {_called(name)} is of the type {kind}. Allowed: strings, "
-        "integers, booleans, categories. Turn it into one of them first, for example with "
-        "astype(str)."
+        "integers, booleans, categories. Convert it first, for example with astype(str)."
     )
 
 
@@ -131,15 +130,12 @@ def check_n_classes(n_classes: int) -> None:
 
 def ordered_target(order: Any, name: str) -> tuple[CategoricalColumn, np.dtype[Any]]:
     """Return the column of ordered classes, and the dtype for them."""
+    allowed = "a list of all classes, two or more, each of them once, the lowest first"
     if isinstance(order, str) or not isinstance(order, Sequence | np.ndarray):
-        raise ConfigurationError(
-            f"classes_ordered={order!r}. Give all classes in a list, the lowest first."
-        )
+        raise invalid("classes_ordered", order, allowed)
     values, dtype = as_labels(list(order))
     if len(values) < 2 or len(values.unique()) < len(values):
-        raise ConfigurationError(
-            f"classes_ordered={list(order)!r}. Give at least two classes, each of them once."
-        )
+        raise invalid("classes_ordered", order, allowed)
     kind = FAMILY_TYPES[family_of(values.type, name)]
     # Numbers and texts in the types of columns, 64 bits wide, not those of the list.
     return CategoricalColumn(name, values.cast(kind), None, ordered=True), dtype
@@ -312,8 +308,8 @@ def exact_sums(weights: Floats, groups: NDArray[Any], n_groups: int) -> list[int
     span = int(exponent.max(initial=0)) - least + 1
     cells = groups.astype(np.int64) * span + (exponent - least)
     size = n_groups * span
-    high = np.bincount(cells, (whole >> 27).astype(np.float64), size).reshape(n_groups, span)
-    low = np.bincount(cells, (whole & (2**27 - 1)).astype(np.float64), size).reshape(n_groups, span)
+    halves = (whole >> 27).astype(np.float64), (whole & (2**27 - 1)).astype(np.float64)
+    high, low = (np.bincount(cells, half, size).reshape(n_groups, span) for half in halves)
     shift = least - 53 + _UNIT
     exact = [0] * n_groups
     for group, e in np.argwhere((high > 0) | (low > 0)).tolist():

@@ -17,7 +17,7 @@ from tanager.codes.hashing import folds_of
 from tanager.codes.rows import exact_weights
 from tanager.counts.runs import Radix, RunStack, collapse, recode
 from tanager.counts.tree import ContextTree, tree_from_cells
-from tanager.engines import FitContext
+from tanager.engines import FitContext, Sums
 from tanager.errors import ConfigurationError
 from tanager.numerics import Floats, Ints
 
@@ -141,7 +141,7 @@ class FamilyCounts(NamedTuple):
         if self.dense is not None and other.dense is not None:
             return FamilyCounts.from_dense(self.dense + other.dense)
         stack = self._runs()
-        stack.absorb(other._runs())
+        stack += other._runs()
         keys, cells = stack.total()
         return FamilyCounts(self.arities, None, stack.radix, keys, cells)
 
@@ -278,40 +278,31 @@ def _groups(radices: Sequence[Radix], n_rows: int, context: FitContext) -> Itera
         yield group
 
 
-class FamilyPass:
+CellCounts = tuple[Floats | RunStack, ...]  # of each family
+
+
+class FamilyPass(Sums):
     """Counts families: small ones in dense arrays, others in sorted runs."""
 
     def __init__(self, radices: Sequence[Radix], max_cells: int) -> None:
         self.radices = radices
         self.max_cells = max_cells
 
-    def zero(self) -> list[Floats | RunStack]:
+    def zero(self) -> CellCounts:
         """Return no counts."""
-        return [
-            np.zeros(prod(radix.arities))
-            if prod(radix.arities) <= DENSE_CELLS
-            else RunStack(radix, self.max_cells)
-            for radix in self.radices
-        ]
+        sizes = [prod(radix.arities) for radix in self.radices]
+        return tuple(
+            np.zeros(size) if size <= DENSE_CELLS else RunStack(radix, self.max_cells)
+            for size, radix in zip(sizes, self.radices, strict=True)
+        )
 
-    def update(self, state: list[Floats | RunStack], chunk: Chunk) -> list[Floats | RunStack]:
+    def update(self, state: CellCounts, chunk: Chunk) -> CellCounts:
         """Add the counts of a chunk."""
         for radix, counts in zip(self.radices, state, strict=True):
             _add_keys(radix, counts, *radix.encode(chunk))
         return state
 
-    def merge(
-        self, a: list[Floats | RunStack], b: list[Floats | RunStack]
-    ) -> list[Floats | RunStack]:
-        """Add two sets of counts."""
-        for mine, other in zip(a, b, strict=True):
-            if isinstance(mine, RunStack):
-                mine.absorb(cast("RunStack", other))
-            else:
-                mine += cast("Floats", other)
-        return a
-
-    def finish(self, state: list[Floats | RunStack]) -> list[FamilyCounts]:
+    def finish(self, state: CellCounts) -> list[FamilyCounts]:
         """Wrap the counts."""
         found = []
         for radix, counts in zip(self.radices, state, strict=True):
@@ -386,10 +377,10 @@ class _ExpectedPass(FamilyPass):
         super().__init__(radices, max_cells)
         self.first, self.expectation, self.total_weight = first, expectation, total_weight
 
-    def zero(self) -> list[Floats | RunStack]:
-        return [*super().zero(), np.zeros(2)]
+    def zero(self) -> CellCounts:
+        return (*super().zero(), np.zeros(2))
 
-    def update(self, state: list[Floats | RunStack], chunk: Chunk) -> list[Floats | RunStack]:
+    def update(self, state: CellCounts, chunk: Chunk) -> CellCounts:
         weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
         for place, rows, codes, shares in self.expectation.expected(chunk.codes, chunk.labels):
             at = place - self.first
@@ -407,6 +398,6 @@ class _ExpectedPass(FamilyPass):
         total[1] += len(logs) - told.sum()
         return state
 
-    def finish(self, state: list[Floats | RunStack]) -> Expected:  # type: ignore[override]
+    def finish(self, state: CellCounts) -> Expected:  # type: ignore[override]
         total = cast(Floats, state[-1])
         return Expected(super().finish(state[:-1]), float(total[0]), int(total[1]))

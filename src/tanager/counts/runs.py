@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Self
 
 import numpy as np
 
@@ -143,12 +144,13 @@ class RunStack:
         old, self.radix = self.radix, self.radix.shortened(n_parents)
         self._runs = [recode(old, self.radix, *run) for run in self._runs]
 
-    def absorb(self, other: RunStack) -> None:
+    def __iadd__(self, other: RunStack) -> Self:
         """Add all of another stack, at the smaller of the two depths."""
         run, self._runs = other.total(), [self.total()]
         if len(self.radix.members) > len(other.radix.members):
             self.shorten(len(other.radix.members) - 1)
         self.add(*recode(other.radix, self.radix, *run))
+        return self
 
     def _merge_last_two(self) -> None:
         (keys_b, counts_b), (keys_a, counts_a) = self._runs.pop(), self._runs.pop()

@@ -1,7 +1,7 @@
 """Engines run passes over data; nothing else knows about threads or clusters."""
 
 from tanager.engines.context import FitContext
-from tanager.engines.keeping import KeptChunk, Store
+from tanager.engines.keeping import KeptChunk
 from tanager.engines.local import LocalEngine
 from tanager.engines.passes import Engine, Pass, Passes, Piece, Pieces, Sums, resolve_engine
 
@@ -14,7 +14,6 @@ __all__ = [
     "Passes",
     "Piece",
     "Pieces",
-    "Store",
     "Sums",
     "resolve_engine",
 ]

@@ -74,11 +74,8 @@ class DaskEngine:
     ) -> Result:
         """Run one pass over all rows."""
         self.n_passes += 1
-        pieces = rows.pieces()
-        if _are_here(pieces):
-            return self._local.run(pass_, rows, progress, stage)
-        addresses = [tasks.Address.of(piece) for piece in pieces]
-        if self._fits_here(addresses):
+        addresses = self._addresses(rows.pieces())
+        if addresses is None:
             return self._local.run(pass_, rows, progress, stage)
         progress.start(stage, sum(address.n_rows for address in addresses))
         states = self._try(lambda: self._gather(pass_, addresses, progress, stage), addresses)
@@ -97,8 +94,9 @@ class DaskEngine:
     ) -> list[Result]:
         """Apply a function to independent items, on the workers if they are addresses of rows."""
         work = list(items)
-        addresses = [tasks.Address.of(item) for item in work if hasattr(item, "n_rows")]
-        if len(addresses) < len(work) or self._fits_here(addresses):
+        are_rows = all(hasattr(item, "n_rows") for item in work)
+        addresses = self._addresses(work) if are_rows else None
+        if addresses is None:
             return self._local.map(function, work, progress, stage)
         progress.start(stage, len(work), unit="features")
 
@@ -125,8 +123,8 @@ class DaskEngine:
     ) -> Sequence[Piece[Chunk]]:
         """Read every piece once; its chunks stay on the worker that read them."""
         self.n_passes += 1
-        addresses = [tasks.Address.of(piece) for piece in pieces]
-        if _are_here(pieces) or self._fits_here(addresses):
+        addresses = self._addresses(pieces)
+        if addresses is None:
             return self._local.keep(read, pieces, memory_limit, progress, stage)
         progress.start(stage, sum(address.n_rows for address in addresses))
         futures, sizes = self._try(
@@ -219,11 +217,14 @@ class DaskEngine:
             self._placed = time.monotonic(), keys, found
         return found
 
-    def _fits_here(self, addresses: Sequence[tasks.Address]) -> bool:
-        """Return whether the pieces are data of this process, and small."""
+    def _addresses(self, pieces: Sequence[Any]) -> list[tasks.Address] | None:
+        """Return the pieces for workers; None if they are chunks or small data of this process."""
+        if all(isinstance(tasks.base_of(piece), KeptChunk) for piece in pieces):
+            return None
+        addresses = [tasks.Address.of(piece) for piece in pieces]
         n_bytes = sum(len(one.data) for one in addresses)
-        is_data = n_bytes > SMALL_PIECE * len(addresses) or not addresses
-        return is_data and n_bytes <= self.small
+        is_data = n_bytes > SMALL_PIECE * len(addresses)
+        return None if is_data and n_bytes <= self.small else addresses
 
     def _hold(self, thing: Any, stage: str, n_tasks: int) -> Any:
         """Return an object as bytes or, if large, as a task's result, which outlives its worker."""
@@ -323,11 +324,6 @@ class DaskEngine:
                     f"The worker {worker} has {there!r}, this process {here!r}. Install the same "
                     "versions of Python and Tanager on all machines."
                 )
-
-
-def _are_here(pieces: Sequence[Any]) -> bool:
-    """Return whether all rows are chunks in this process's memory, or views of them."""
-    return all(isinstance(tasks.base_of(piece), KeptChunk) for piece in pieces)
 
 
 def _resolve_client(client: Any) -> Client:

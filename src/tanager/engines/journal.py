@@ -31,7 +31,6 @@ class JournalEngine:
 
     def __init__(self, engine: Engine, folder: Path, every: float = 120.0) -> None:
         self.engine = engine
-        self.map, self.keep = engine.map, engine.keep  # their results aren't saved
         self.every = every
         self._folder = folder
         self._stage = ""
@@ -40,15 +39,8 @@ class JournalEngine:
         self._new: dict[str, np.ndarray[Any, Any]] = {}
         self._written = time.monotonic()
 
-    @property
-    def n_passes(self) -> int:
-        """Number of passes that were run, not replayed."""
-        return int(getattr(self.engine, "n_passes", 0))
-
-    @property
-    def n_jobs(self) -> int:
-        """Number of threads of the engine."""
-        return int(getattr(self.engine, "n_jobs", 1))
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)  # `map` and `keep`, whose results aren't saved, `n_jobs`
 
     def begin(self, stage: str) -> None:
         """Begin a stage: read its saved results."""

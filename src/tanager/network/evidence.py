@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager.codes import Codes, MatchedTable, NumericColumn
-from tanager.codes.decoding import column_edges
+from tanager.codes.columns import column_edges
 from tanager.codes.values import to_numbers
 from tanager.errors import ConfigurationError, DataError, listed, nearest
 from tanager.numerics import Floats
@@ -213,7 +213,7 @@ def _code_values(network: Network, values: Mapping[str, Any]) -> dict[str, int]:
     """
     domain = network.codebook.domain
     row = {name: values.get(name) for name in domain.names}
-    codes = network.codebook.encode_few([row]) if network.codebook.named else None
+    codes = network.codebook.few.encode([row]) if network.codebook.named else None
     if codes is None:
         return {}
     pairs = zip(domain.names, codes[:, 0].tolist(), domain.arities.tolist(), strict=True)

@@ -216,7 +216,7 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
     codes = network.codebook.encode(X)
     if codes.shape[1] != 1:
         raise DataError(f"explain_row takes one row; the table has {codes.shape[1]}.")
-    cells = network.codebook.read_few(X)
+    cells = network.codebook.few.read(X)
     if cells is None:
         matched = MatchedTable.of(network.codebook, X)
         batch = next(matched.values.batches(matched.features))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Codes, MatchedTable, NumericColumn
-from tanager.codes.decoding import column_edges, decode
+from tanager.codes.columns import column_edges, decode
 from tanager.errors import ConfigurationError, DataError, check_cells, listed
 from tanager.network.answers import Answer, Completion
 from tanager.network.evidence import (

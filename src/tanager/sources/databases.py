@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 
 import pyarrow as pa
 
-from tanager.errors import ConfigurationError, DataError, explaining, one_line
+from tanager.errors import ConfigurationError, DataError, explaining, one_line, requiring
 from tanager.sources.files import FilePart, open_files
 from tanager.sources.gate import cast_batch, plain_schema
 from tanager.sources.source import BATCH_ROWS, Source
@@ -37,16 +37,12 @@ def open_query(url: str) -> Source:
         )
     sql = sql or f"SELECT * FROM {quoted(table)}"
     address = parts._replace(query=urlencode(options, quote_via=quote))
-    try:
-        with DATABASES[parts.scheme](
-            address, shown, sql or f"SELECT * FROM {quoted(table)}"
-        ) as rows:
-            return _spool(shown, rows)
-    except ModuleNotFoundError as error:
-        package = "duckdb" if parts.scheme == "duckdb" else "'tanager[postgres]'"
-        raise DataError(
-            f"{parts.scheme}:// needs the package {error.name}. Install it: pip install {package}."
-        ) from error
+    package = "duckdb" if parts.scheme == "duckdb" else "'tanager[postgres]'"
+    with (
+        requiring(f"{parts.scheme}://", package),
+        DATABASES[parts.scheme](address, shown, sql) as rows,
+    ):
+        return _spool(shown, rows)
 
 
 def open_relation(relation: Any) -> Source:

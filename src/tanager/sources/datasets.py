@@ -1,8 +1,4 @@
-"""Tables of other libraries: Arrow datasets, Delta, Iceberg, Dask DataFrames and DuckDB.
-
-A DuckDB statement runs once: its rows are streamed to a temporary Parquet file, so that all reads
-see the same rows.
-"""
+"""Tables partitioned by other libraries: Arrow datasets, Delta, Iceberg, Dask DataFrames."""
 
 from __future__ import annotations
 
@@ -16,9 +12,10 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import pyarrow as pa
 
-from tanager.errors import ConfigurationError, DataError, explaining, listed
-from tanager.sources.formats import batched
+from tanager.errors import ConfigurationError, DataError, explaining, listed, requiring
+from tanager.sources.formats import batched, unify_schemas
 from tanager.sources.gate import pandas_to_arrow, plain_schema
+from tanager.sources.remote import exists, is_url, local_path
 from tanager.sources.source import BATCH_ROWS, Batches, Source, StoredPart
 
 LOG = "_delta_log"
@@ -85,8 +82,6 @@ def open_lake_table(table: Any) -> Source:
 
 def is_delta_folder(path: str) -> bool:
     """Return whether a path or URL is a folder that contains a Delta log."""
-    from tanager.sources.remote import exists, is_url, local_path
-
     if is_url(path) and local_path(path) is None:
         address, mark, query = path.partition("?")
         if "*" in address or "." in address.rstrip("/").rpartition("/")[2]:
@@ -101,9 +96,8 @@ def open_lake(url: str) -> Source:
     ``delta:///folder`` and ``delta+s3://bucket/table``, with ``?version=3`` for an older version;
     a folder with a Delta log; ``iceberg://catalog/namespace.table``, with ``?snapshot=ID``.
     """
-    scheme = url.partition("://")[0] if "://" in url else ""
-    try:
-        if scheme == "iceberg":
+    with requiring(f"{url}, a Delta or Iceberg table,", "'tanager[lakes]'"):
+        if url.startswith("iceberg://"):
             return _open_iceberg(url)
         from deltalake import DeltaTable
 
@@ -114,11 +108,6 @@ def open_lake(url: str) -> Source:
             place = unquote(place.partition("://")[2])
         with _opening(url):
             return _open_delta(DeltaTable(place, version=version))
-    except ModuleNotFoundError as error:
-        raise DataError(
-            f"{url} is a Delta or Iceberg table, which needs the package {error.name}. Install it: "
-            "pip install 'tanager[lakes]'."
-        ) from error
 
 
 def _open_delta(table: Any) -> Source:
@@ -151,8 +140,8 @@ def _whole(options: dict[str, str], name: str, url: str) -> int | None:
 
 def _opening(name: str) -> AbstractContextManager[None]:
     """Explain errors of a library that has its own exception types."""
-    hint = "Check the address, the version and the store's credentials."
-    return explaining(f"{name} cannot be opened", hint, Exception)
+    hint = "Check the address, the names, the version or query, and the store's credentials."
+    return explaining(f"{name} cannot be read", hint, Exception)
 
 
 def _read_snapshot(table: Any, snapshot: int | None) -> Source:
@@ -224,13 +213,7 @@ def open_dask(frame: Any) -> Source:
                 f"The partitions 0 and {at} of the Dask DataFrame differ in the column(s) "
                 f"{listed(odd)}. Give every partition the same columns."
             )
-    try:
-        schema = pa.unify_schemas(schemas, promote_options="permissive")
-    except pa.ArrowException as error:
-        raise DataError(
-            f"The partitions of the Dask DataFrame have different types: {error} Convert the "
-            "column with astype first."
-        ) from error
+    schema = unify_schemas(schemas, "The partitions of the Dask DataFrame")
     pairs = zip(parts, facts, strict=True)
     return Source(schema, [_Partition(cloudpickle.dumps(part), n) for part, (n, _) in pairs])
 
@@ -251,13 +234,6 @@ class _Partition(StoredPart):
 
         frame = cloudpickle.loads(self.work).compute(scheduler="synchronous")
         return iter(pandas_to_arrow(frame[schema.names]).to_batches(batch_rows))
-
-    def changed(self, n_rows: int) -> DataError:
-        """Return the error for rows that have changed since the first read."""
-        return DataError(
-            f"{self.name} had {self.n_rows} rows and now has {n_rows}. Its source has changed, or "
-            "its work is random: write the table to files first, or persist it."
-        )
 
 
 def _facts(frame: Any) -> tuple[int, pa.Schema]:

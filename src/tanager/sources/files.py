@@ -8,12 +8,20 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from tanager.errors import DataError, listed
-from tanager.sources.formats import IpcTable, ParquetTable, TableFile, reading
+from tanager.sources.formats import (
+    IpcTable,
+    ParquetTable,
+    TableFile,
+    read_whole,
+    reading,
+    save_stdin,
+    unify_schemas,
+)
 from tanager.sources.remote import RemoteFile, Stamp, find_remote, is_url, local_path
 from tanager.sources.source import Batches, Source, StoredPart, blank_table, check_names
 from tanager.sources.text import CsvTable, TextStyle, apply_style, widest_type
@@ -54,6 +62,11 @@ class FilePart(StoredPart):
         """Path of the file."""
         return self.file.path
 
+    @property
+    def name(self) -> str:  # type: ignore[override]
+        """Its name in messages."""
+        return str(self.path)
+
     def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
         """Iterate over the rows, which are decoded here."""
         self.stamp.check()
@@ -77,15 +90,13 @@ class FilePart(StoredPart):
         """Convert errors while reading to our own."""
         return reading(self.path)
 
-    def changed(self, n_rows: int) -> DataError:  # noqa: ARG002 - the number of rows isn't needed
-        """Return the error for a file that has changed."""
-        return self.stamp.changed()
-
 
 def _open_all(paths: Sequence[Found], kind: str, style: TextStyle | None) -> Source:
     """Open files of one format with the same columns, concatenated."""
     values, folders = read_folders(paths)
-    opener = partial(CsvTable, style=style) if kind == "csv" else _OPENERS[kind]
+    opener: Callable[[Path | RemoteFile], TableFile] = partial(CsvTable, style=style)
+    if kind != "csv":
+        opener = ParquetTable if kind == "parquet" else IpcTable
     files, parts = list[TableFile](), list[FilePart]()
     for (path, _), given in zip(paths, values, strict=True):
         with reading(path):
@@ -112,8 +123,6 @@ def _open_all(paths: Sequence[Found], kind: str, style: TextStyle | None) -> Sou
 def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> Source:
     """Open paths, globs or folders as one table; ``-`` is standard input."""
     if [str(path) for path in paths] == ["-"]:
-        from tanager.sources.formats import save_stdin
-
         paths = [save_stdin()]
     if any(str(path) == "" for path in paths):
         raise DataError("The path is empty. Give a file, a glob or a folder; '.' is this folder.")
@@ -126,8 +135,6 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
         )
     kind = kinds.pop()
     if kind in ("json lines", "excel"):
-        from tanager.sources.formats import read_whole
-
         return apply_style(read_whole([path for path, _ in found], kind), style)
     source = _open_all(found, kind, style)
     return source if kind == "csv" else apply_style(source, style)
@@ -139,7 +146,7 @@ def find_files(given: str | Path) -> Sequence[Found]:
     if isinstance(given, str) and is_url(given):
         place = local_path(given)
         if place is None:
-            return _checked(find_remote(given, is_table_file), given)
+            return find_remote(given, is_table_file) or _refuse_folder(given)
         path = str(place)
     place = Path(path)
     if place.is_dir():
@@ -150,26 +157,23 @@ def find_files(given: str | Path) -> Sequence[Found]:
                 f"The folder {path} cannot be read ({error.strerror}). Name the folder of one "
                 "table, and check its permissions."
             ) from error
-        return _checked([(file, file.relative_to(place).parent.parts) for file in found], path)
+        files = [(file, file.relative_to(place).parent.parts) for file in found]
+        return files or _refuse_folder(path)
     if place.is_file():
         return [(place, ())]
     if any(mark in path for mark in "*?["):
-        matched = [Path(p) for p in sorted(glob.glob(path, recursive=True))]  # noqa: PTH207 - takes absolute patterns
-        matched = [p for p in matched if p.is_file()]
-        if matched:
-            return [(file, ()) for file in matched]
+        matched = map(Path, sorted(glob.glob(path, recursive=True)))  # noqa: PTH207 - takes absolute patterns
+        if files := [(file, ()) for file in matched if file.is_file()]:
+            return files
         raise DataError(f"No file matches {path}. Check the folder and the pattern.")
     raise DataError(f"No such file or folder: {path}. Check the path.")
 
 
-def _checked(found: Sequence[Found], folder: str) -> Sequence[Found]:
-    """Raise if a folder contains no readable file."""
-    if not found:
-        raise DataError(
-            f"No Parquet, Arrow or CSV file in the folder {folder}. "
-            f"Supported extensions: {', '.join(FORMATS)}."
-        )
-    return found
+def _refuse_folder(folder: str) -> NoReturn:
+    raise DataError(
+        f"No Parquet, Arrow or CSV file in the folder {folder}. "
+        f"Supported extensions: {', '.join(FORMATS)}."
+    )
 
 
 def read_folders(files: Sequence[Found]) -> tuple[list[dict[str, Any]], pa.Schema]:
@@ -235,15 +239,4 @@ def _common_schema(files: Sequence[TableFile]) -> pa.Schema:
     if files[0].guessed:
         kinds = [[schema.field(name).type for schema in schemas] for name in names]
         return pa.schema(list(zip(names, map(widest_type, kinds), strict=True)))
-    try:
-        return pa.unify_schemas(schemas, promote_options="permissive")
-    except pa.ArrowException as error:
-        raise DataError(
-            f"The files disagree on a column's type: {error} Convert them to one type."
-        ) from error
-
-
-_OPENERS: dict[str, Callable[[Path | RemoteFile], TableFile]] = {
-    "parquet": ParquetTable,
-    "ipc": IpcTable,
-}
+    return unify_schemas(schemas, "The files")

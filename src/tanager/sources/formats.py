@@ -18,7 +18,7 @@ from zipfile import ZipFile
 
 import pyarrow as pa
 
-from tanager.errors import DataError, explaining, one_line
+from tanager.errors import DataError, explaining, one_line, requiring
 from tanager.sources.gate import check_columns, plain_schema
 from tanager.sources.remote import RemoteFile, local_copy
 from tanager.sources.source import BATCH_ROWS, Batches, Source
@@ -211,11 +211,17 @@ def read_whole(paths: Sequence[Path | RemoteFile], kind: str) -> Source:
     for path in paths:
         with reading(path), local_copy(path) as here:
             tables.append(read(here))
+    unify_schemas([table.schema for table in tables], "The files")
+    return Source.of_table(pa.concat_tables(tables, promote_options="permissive"))
+
+
+def unify_schemas(schemas: Sequence[pa.Schema], parts: str) -> pa.Schema:
+    """Return types that can hold the data of all parts of a table."""
     try:
-        return Source.of_table(pa.concat_tables(tables, promote_options="permissive"))
+        return pa.unify_schemas(schemas, promote_options="permissive")
     except pa.ArrowException as error:
         raise DataError(
-            f"The files disagree on a column's type: {error} Convert them to one type."
+            f"{parts} have different types in a column: {error} Convert it to one type."
         ) from error
 
 
@@ -249,13 +255,8 @@ def _check_unpacked(path: Path, n_bytes: int) -> None:
 
 
 def _read_excel(path: Path) -> pa.Table:
-    try:
+    with requiring(f"{path}, an Excel file,", "openpyxl"):
         from openpyxl import load_workbook
-    except ImportError as error:
-        raise DataError(
-            f"{path}: Excel files need openpyxl. Install it (pip install openpyxl), or save the "
-            "sheet as CSV."
-        ) from error
     # Corrupt archives raise all kinds of errors.
     with explaining(f"{path} cannot be read", "Save the sheet again.", Exception):
         with ZipFile(path) as parts:  # which never reads more of a part than declared here

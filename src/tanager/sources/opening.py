@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, invalid, listed
 from tanager.registry import load_plugin
-from tanager.sources.datasets import is_dask_frame, open_dask
+from tanager.sources.databases import DATABASES, open_query, open_relation
+from tanager.sources.datasets import (
+    is_dask_frame,
+    is_delta_folder,
+    open_dask,
+    open_dataset,
+    open_lake,
+    open_lake_table,
+)
+from tanager.sources.files import open_files
 from tanager.sources.gate import EXACT, admit_column, check_columns, complex_error, pandas_to_arrow
-from tanager.sources.source import Source, check_names
-
-if TYPE_CHECKING:
-    from tanager.sources.text import TextStyle
+from tanager.sources.remote import IN_ARROW
+from tanager.sources.source import Source, blank_table, check_names
+from tanager.sources.text import TextStyle, apply_style
 
 # Table objects of lakehouse libraries, recognised by name so that nothing has to be imported.
 _LAKES = {("deltalake", "DeltaTable"), ("pyiceberg", "Table"), ("pyiceberg", "StaticTable")}
@@ -45,17 +53,11 @@ def open_source(
     [31.5, None]
     """
     X = _from_address(X)
-    paths = _paths(X)
-    if paths:
-        from tanager.sources.files import open_files
-
+    paths = [X] if isinstance(X, str | Path) else X if isinstance(X, list | tuple) else []
+    if paths and all(isinstance(path, str | Path) for path in paths):
         source = open_files(paths, style)
     else:
-        source = _open(X)
-        if style is not None:
-            from tanager.sources.text import apply_style
-
-            source = apply_style(source, style)
+        source = apply_style(_open(X), style)
     if columns is None or tuple(columns) == source.names:
         return source
     absent = [name for name in columns if name not in source.names]
@@ -109,8 +111,6 @@ def open_table(
     >>> table.names, table.column("age").to_pylist()
     (('age',), ['31', None])
     """
-    from tanager.sources.text import TextStyle
-
     missing = _listed(na_values, "na_values")
     source = open_source(X, style=TextStyle(missing, encoding, decimal, header))
     left_out, needed = _listed(drop, "drop"), _listed(drop_missing, "drop_missing")
@@ -143,10 +143,6 @@ def _from_address(X: Any) -> Any:
         given = str(given)
     if not isinstance(given, str):
         return X
-    from tanager.sources.databases import DATABASES, open_query
-    from tanager.sources.datasets import is_delta_folder, open_lake
-    from tanager.sources.remote import IN_ARROW
-
     scheme, mark, _ = given.partition("://")
     if mark and scheme in DATABASES:
         return open_query(given)
@@ -156,15 +152,6 @@ def _from_address(X: Any) -> Any:
     if read is not None:
         return read(given)
     return open_lake(given) if is_delta_folder(given) else X
-
-
-def _paths(X: Any) -> list[str | Path]:
-    """Return the paths of a table made of files, whose reader applies the style itself."""
-    if isinstance(X, str | Path):
-        return [X]
-    if isinstance(X, list | tuple) and all(isinstance(path, str | Path) for path in X):
-        return list(X)
-    return []
 
 
 def _open(X: Any) -> Source:
@@ -197,25 +184,19 @@ def _open(X: Any) -> Source:
         return _open_list(X)
     if is_dask_frame(X):
         return open_dask(X)
-    if type(X).__module__.partition(".")[0] == "pandas":
-        if not hasattr(X, "columns"):
-            raise DataError(
-                f"Expected 2D array, got a single column instead: X is a {type(X).__name__}. "
-                "If it is one row, pass X.to_frame().T; if it is one column, X.to_frame()."
-            )
+    if hasattr(X, "to_frame") and not hasattr(X, "columns"):
+        raise DataError(
+            f"Expected 2D array, got a single column instead: X is a {type(X).__name__}. "
+            "If it is one row, pass X.to_frame().T; if it is one column, X.to_frame()."
+        )
+    library, name = type(X).__module__.partition(".")[0], type(X).__name__
+    if library == "pandas":
         return _open_pandas(X)
     if hasattr(X, "scanner") and hasattr(X, "count_rows"):
-        from tanager.sources.datasets import open_dataset
-
         return open_dataset(X)
-    library, name = type(X).__module__.partition(".")[0], type(X).__name__
     if name == "DuckDBPyRelation":
-        from tanager.sources.databases import open_relation
-
         return open_relation(X)
     if (library, name) in _LAKES:
-        from tanager.sources.datasets import open_lake_table
-
         return open_lake_table(X)
     if hasattr(X, "__arrow_c_stream__"):
         return _open_stream(X)
@@ -230,11 +211,6 @@ def _open_stream(X: Any) -> Source:
     try:
         table = pa.RecordBatchReader.from_stream(X).read_all()
     except pa.ArrowInvalid as error:
-        if hasattr(X, "to_frame"):
-            raise DataError(
-                f"Expected 2D array, got a single column instead: X is a {type(X).__name__}. "
-                "Pass a table with that column, for example with X.to_frame()."
-            ) from error
         raise DataError(
             f"The {type(X).__name__} cannot be read: {error}. Cast the column to a type that "
             "Arrow has."
@@ -270,7 +246,7 @@ def _open_list(rows: Sequence[Any]) -> Source:
     if rows and all(isinstance(row, Mapping) for row in rows):
         names = list(dict.fromkeys(str(name) for row in rows for name in row))
         if not names:
-            return Source.of_nothing(len(rows))
+            return Source.of_table(blank_table(len(rows))).select(())
         return _open_mapping({name: [row.get(name) for row in rows] for name in names})
     if any(not hasattr(row, "__len__") or isinstance(row, str) for row in rows):
         return _open_array(np.asarray(rows, dtype=object))

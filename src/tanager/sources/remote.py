@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -102,14 +102,15 @@ class Stamp(NamedTuple):
                 "Keep the files of a table in place until the work is done."
             ) from error
         if now.version != self.version:
-            raise self.changed()
+            raise changed_error(self.path)
 
-    def changed(self) -> DataError:
-        """Return the error for a file that has changed."""
-        return DataError(
-            f"{self.path} has changed since it was opened. Rows from before and after that "
-            "would be mixed: leave a table's files alone until the work is done, then try again."
-        )
+
+def changed_error(name: object) -> DataError:
+    """Return the error for rows that have changed since the first read."""
+    return DataError(
+        f"{name} has changed since it was opened. Rows from before and after that would be mixed: "
+        "leave the table alone until the work is done, or write it to other files first."
+    )
 
 
 @lru_cache(maxsize=64)
@@ -146,7 +147,7 @@ def forget_stores() -> None:
 
 def find_remote(
     url: str, wanted: Callable[[PurePosixPath], bool]
-) -> list[tuple[RemoteFile, tuple[str, ...]]]:
+) -> Sequence[tuple[RemoteFile, tuple[str, ...]]]:
     """Return the files of a URL (object, folder, pattern), each with the names of its folders."""
     from pyarrow import fs
 
@@ -155,26 +156,22 @@ def find_remote(
     fixed = re.match(r"[^*\[]*/", address)
     with _reaching(url):
         if "*" in address and fixed is not None:
-            store, base = _store(fixed[0] + mark + query)
-            pattern = re.compile(_as_regex(base.rstrip("/") + "/" + address[fixed.end() :]))
-            listed = _list(store, base, recursive="/" in address[fixed.end() :])
-            found = [path for path in listed if pattern.fullmatch(path)]
-            root = fixed[0] + mark + query
+            root, rest = fixed[0] + mark + query, address[fixed.end() :]
+            store, base = _store(root)
+            pattern = re.compile(_as_regex(base.rstrip("/") + "/" + rest))
+            listed = _list(store, base, recursive="/" in rest)
+            found = [(RemoteFile(root, path), ()) for path in listed if pattern.fullmatch(path)]
             if not found:
                 raise DataError(f"No file matches {shown}. Check the folder and the pattern.")
-            return [(RemoteFile(root, path), ()) for path in found]
+            return found
         store, path = _store(url)
         kind = store.get_file_info(path).type
         if kind == fs.FileType.File:
             return [(RemoteFile(url, path), ())]
         if kind != fs.FileType.Directory:
             raise DataError(f"No such file or folder: {shown}. Check the address.")
-        base_path = PurePosixPath(path)
-        listed = [name for name in _list(store, path) if wanted(PurePosixPath(name))]
-        return [
-            (RemoteFile(url, name), PurePosixPath(name).relative_to(base_path).parent.parts)
-            for name in listed
-        ]
+        places = filter(wanted, map(PurePosixPath, _list(store, path)))
+        return [(RemoteFile(url, str(at)), at.relative_to(path).parent.parts) for at in places]
 
 
 def _list(store: Any, folder: str, *, recursive: bool = True) -> list[str]:

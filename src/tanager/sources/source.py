@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,7 +30,7 @@ from tanager.sources.gate import (
     plain_numbers,
     plain_table,
 )
-from tanager.sources.remote import RemoteFile
+from tanager.sources.remote import RemoteFile, changed_error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -73,18 +74,11 @@ class StoredPart(SourcePart):
                 for start in range(0, batch.num_rows, batch_rows):
                     yield cast_batch(batch.slice(start, batch_rows), schema)
         if n_rows != self.n_rows:
-            raise self.changed(n_rows)
+            raise changed_error(self.name)
 
     def explained(self) -> AbstractContextManager[None]:
         """Convert errors while reading to our own."""
         return explaining(f"{self.name} cannot be read", self.hint, pa.ArrowException, OSError)
-
-    def changed(self, n_rows: int) -> DataError:
-        """Return the error for rows that have changed since the first read."""
-        return DataError(
-            f"{self.name} had {self.n_rows} rows and now has {n_rows}. Rows of before and after "
-            "would be mixed: leave the table alone until the work is done, then try again."
-        )
 
 
 class TablePart(SourcePart):
@@ -237,11 +231,6 @@ class Source:
         parts = [ArrayPart(array[start : start + BATCH_ROWS], names) for start in starts]
         return cls(pa.schema([(name, kind) for name in names]), parts, named=False, in_memory=True)
 
-    @classmethod
-    def of_nothing(cls, n_rows: int) -> Source:
-        """Create a source with a number of rows but no columns."""
-        return cls.of_table(blank_table(n_rows)).select(())
-
     def fragments(self) -> list[Fragment]:
         """Return references to all rows, in order, without reading anything."""
         starts = accumulate((part.n_rows for part in self._parts), initial=0)
@@ -292,13 +281,14 @@ class Source:
 
     def hash_text(self) -> Source:
         """Return a view with text as dictionaries if in memory, so it's hashed only once."""
-        texts = [f for f in self.schema if self.in_memory and f.type in _TEXTS]
+        plain = (pa.string(), pa.large_string()) if self.in_memory else ()
+        texts = [field for field in self.schema if field.type in plain]
         return self._retype({f.name: pa.dictionary(pa.int32(), f.type) for f in texts})
 
     def known_rows(self, columns: Sequence[str]) -> Source:
         """Return a view of the rows in which some columns are known; this reads the columns."""
         parts = [
-            _KnownPart(one, tuple(columns), sum(map(_n_known, one.batches(columns))))
+            _KnownPart(one, columns, sum(int(_known(rows).sum()) for rows in one.batches(columns)))
             for one in self.fragments()
         ]
         n_rows = sum(part.n_rows for part in parts)
@@ -324,9 +314,6 @@ class Source:
         return f"Source({self.n_rows:,} rows, {len(self.names)} columns)"
 
 
-_TEXTS = (pa.string(), pa.large_string())
-
-
 def _cast(schema: pa.Schema, kinds: Mapping[str, pa.DataType]) -> pa.Schema:
     """Return the schema with the types of some columns replaced."""
     return pa.schema([(field.name, kinds.get(field.name, field.type)) for field in schema])
@@ -337,7 +324,7 @@ class _KnownPart(SourcePart):
     """The rows of a fragment in which some columns aren't missing."""
 
     fragment: Fragment
-    needed: tuple[str, ...]
+    needed: Sequence[str]
     n_rows: int
 
     @property
@@ -361,32 +348,23 @@ def _known(batch: pa.RecordBatch) -> NDArray[np.bool_]:
     return ~np.logical_or.reduce(gaps)
 
 
-def _n_known(batch: pa.RecordBatch) -> int:
-    return int(_known(batch).sum())
-
-
 def without_texts(source: Source, texts: Sequence[str]) -> Source:
     """Return a source in which some texts count as missing."""
-    change = _TextRemover(tuple(texts))
+    change = partial(_remove_texts, texts=texts)
     return source.change({field.name: change for field in source.schema if is_text(field.type)})
 
 
-@dataclass(frozen=True)
-class _TextRemover:
-    """Replaces some texts of a column by null."""
+def _remove_texts(array: pa.Array, texts: Sequence[str]) -> pa.Array:
+    """Replace some texts of a column by null."""
+    import pyarrow.compute as pc
 
-    texts: tuple[str, ...]
-
-    def __call__(self, array: pa.Array) -> pa.Array:
-        import pyarrow.compute as pc
-
-        coded = pa.types.is_dictionary(array.type)
-        values = array.dictionary if coded else array
-        gone = pc.is_in(values, pa.array(self.texts, values.type))
-        if not coded:
-            return pc.if_else(gone, pa.scalar(None, array.type), array)
-        indices = pc.if_else(gone.take(array.indices), pa.scalar(None, pa.int32()), array.indices)
-        return pa.DictionaryArray.from_arrays(indices, values, ordered=array.type.ordered)
+    coded = pa.types.is_dictionary(array.type)
+    values = array.dictionary if coded else array
+    gone = pc.is_in(values, pa.array(texts, values.type))
+    if not coded:
+        return pc.if_else(gone, pa.scalar(None, array.type), array)
+    indices = pc.if_else(gone.take(array.indices), pa.scalar(None, pa.int32()), array.indices)
+    return pa.DictionaryArray.from_arrays(indices, values, ordered=array.type.ordered)
 
 
 def check_names(names: Sequence[str]) -> None:

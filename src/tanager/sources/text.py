@@ -57,7 +57,9 @@ class TextStyle:
         except (LookupError, ValueError, TypeError) as error:  # or the codec isn't one for text
             allowed = "a codec for text, such as 'utf-8', 'latin-1' or 'cp1252'"
             raise invalid("encoding", self.encoding, allowed) from error
-        if not all(map(_is_text, self.na_values)):
+        texts = [text for text in self.na_values if isinstance(text, str)]
+        known = [text.encode("utf-8", "replace").decode() for text in texts]
+        if known != list(self.na_values):
             raise invalid("na_values", self.na_values, "texts")
 
 
@@ -73,11 +75,6 @@ def apply_style(source: Source, style: TextStyle | None) -> Source:
                 "one. Leave it out."
             )
     return without_texts(source, style.na_values) if style.na_values else source
-
-
-def _is_text(value: object) -> bool:
-    """Return whether a value is a text that a file can contain."""
-    return isinstance(value, str) and value.encode("utf-8", "replace").decode() == value
 
 
 class CsvTable(TableFile):
@@ -212,8 +209,7 @@ def _header(path: Path | RemoteFile, style: TextStyle) -> tuple[list[str], str]:
                     f"{path}: the header has more than {BLOCK_BYTES:,} characters. Pass a file "
                     "whose first line names the columns."
                 )
-            bare = re.sub(r'"[^"]*"', "", line)
-            delimiter = max(_DELIMITERS, key=bare.count)
+            delimiter = max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", line).count)
         if not line:
             raise DataError(f"{path} is empty: no header and no rows. Pass a file with both.")
         with _open_text(path, style) as handle:
