@@ -175,7 +175,6 @@ class FamilyWeights(NamedTuple):
     label: Ints  # (n_tree_cells,); the cell's class
     # (n_cells,); context of each (context, value) pair observed with any class, numbered from 0
     context: Ints
-    value: Ints  # (n_cells,)
     # (n_cells, n_classes); N_jck + beta * sum over classes; all other values of a context have
     # weight zero
     weight: Floats
@@ -185,20 +184,12 @@ class FamilyWeights(NamedTuple):
 
 def family_weights(tree: ContextTree, beta: float, pseudo_count: float) -> FamilyWeights:
     """Gather a family's weights from the cells of its tree's last level."""
-    last = tree.levels[-1]
-    label, *parents = tree.values(tree.depth)[:, last.cell_nodes()]  # the class is the first split
-    context = np.zeros_like(label)
-    if parents:
-        _, context = np.unique(np.stack(parents), axis=1, return_inverse=True)
-    return _weigh(
-        context.ravel(),
-        last.cell_value,
-        label,
-        last.cell_count,
-        (tree.arity, tree.context_arities[0]),
-        beta,
-        pseudo_count,
-    )
+    last, (plain, place) = tree.levels[-1], tree.without_class()
+    node, context = last.cell_nodes(), place[tree.nodes(tree.depth)]
+    cells = context[node] - plain.level_node[-2], last.cell_value
+    label = tree.values(tree.depth)[0][node]
+    shape = tree.arity, tree.context_arities[0]
+    return _weigh(*cells, label, last.cell_count, shape, beta, pseudo_count)
 
 
 def _weigh(
@@ -218,7 +209,7 @@ def _weigh(
     weight += beta * weight.sum(axis=1, keepdims=True)
     mass = np.full((int(cells[0].max(initial=-1)) + 1, n_classes), arity * pseudo_count)
     np.add.at(mass, cells[0], np.maximum(weight - pseudo_count, 0.0))
-    return FamilyWeights(cell.ravel(), label, cells[0], cells[1], weight, np.log(mass))
+    return FamilyWeights(cell.ravel(), label, cells[0], weight, np.log(mass))
 
 
 def _prior_score(class_counts: Floats, beta: float, pseudo_count: float) -> float:
@@ -251,15 +242,8 @@ class _EdgeScore:
 
     def cells(self, cells: PairCells) -> float:
         _, context = np.unique(cells.left, return_inverse=True)
-        found = _weigh(
-            context,
-            cells.right,
-            cells.label,
-            cells.counts,
-            cells.shape[1:],
-            self.beta,
-            self.pseudo_count,
-        )
+        given = cells.right, cells.label, cells.counts, cells.shape[1:]
+        found = _weigh(context, *given, self.beta, self.pseudo_count)
         log_theta = np.log(np.maximum(found.weight, self.pseudo_count))
         return float((found.weight * (log_theta - found.log_mass[found.context])).sum())
 
