@@ -177,3 +177,44 @@ def test_tables_beyond_the_limit_are_refused_by_name():
         MemoryBoundError, match=r"the table of 'wide' alone takes .* Raise memory_limit"
     ):
         small.fit(X, y)
+
+
+WIDE = {"narrow": 5, "wide": 1200, "wider": 1500}  # with three classes 5.4 million cells
+TOLD = "'wide(r?)' .*Raise memory_limit"
+
+
+@pytest.mark.parametrize(
+    ("structure", "parameters"),
+    [
+        ("tan", "discriminative"),
+        ("tan", "discriminative(level=3)"),
+        ("tan", "hybrid"),
+        ("tan", "dfe"),
+        ("differentiable(candidates='all')", "hybrid"),
+        ("order", "ml"),
+        ("greedy", "ml"),
+    ],
+)
+def test_learners_of_whole_tables_are_refused_before_they_take_them(structure, parameters):
+    rng = np.random.default_rng(0)
+    base = rng.integers(0, 1500, 12_000)
+    X = {name: [f"v{v}" for v in base % n] for name, n in WIDE.items()}
+    clf = tanager.BayesNetClassifier(structure, parameters, memory_limit="1MB", random_state=0)
+    tracemalloc.start()
+    try:
+        with pytest.raises(MemoryBoundError, match=TOLD):
+            clf.fit(X, rng.integers(0, 3, 12_000))
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_residuals_of_many_values_and_classes_are_refused_before_they_are_fitted():
+    rng = np.random.default_rng(0)
+    y = np.concatenate([np.arange(300), rng.integers(0, 300, 3_700)])
+    X = {name: [f"v{v}" for v in rng.integers(0, 2000, 4_000)] for name in "abc"}
+    clf = tanager.BayesNetClassifier("ktree", "laplace", memory_limit="1MB", random_state=0)
+    with pytest.raises(
+        MemoryBoundError, match=r"table of '[abc]' alone .* some of the 300 classes"
+    ):
+        clf.fit(X, y)

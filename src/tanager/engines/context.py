@@ -47,12 +47,17 @@ class FitContext:
         """Bytes that one kind of counts may use while being gathered, at least 8 MiB."""
         return max(LEAST_WORK, self.memory_limit // 4)
 
+    @property
+    def tables_limit(self) -> int:
+        """Bytes that tables may take while they are learned, at least 64 MiB."""
+        return max(LEAST_TABLES, self.memory_limit)
+
     def check_tables(self, sizes: Mapping[str, int], n_classes: int = 2, held: int = 0) -> None:
         """Refuse tables beyond the memory limit.
 
         `sizes` has each feature's bytes, and `held` is those of predictions for held-out rows.
         """
-        total, limit = sum(sizes.values()) + held, max(LEAST_TABLES, self.memory_limit)
+        total, limit = sum(sizes.values()) + held, self.tables_limit
         if total <= limit:
             return
         largest = max(sizes, key=sizes.__getitem__)

@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.loglinear.cells import Terms
-from tanager.loglinear.optimiser import Curvature, minimise
+from tanager.loglinear.optimiser import Curvature, minimise, remembered
 from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats, one_blas_thread
 
 LEAST_SHARE = 1e-9  # assigned to a class without rows
 FAMILY_PRIOR = 4.0  # weight, in parameters, of the prior that a layer's families are alike
 RELATIVE = (0.03, 300.0)  # bounds of a family's precision, relative to its layer's
+WORKING = 8  # approximate number of parameter vectors in a fit, besides its memory
 CLASS_PRECISION = 1e-4  # of the class node, around the class shares: ensures an optimum
 
 
@@ -153,6 +154,16 @@ class Fit(NamedTuple):
     curvature: ScaledCurvature | None = None  # estimated second derivatives
     # (n_families,): the precision of each family's prior relative to its layer's
     relative: Floats | None = None
+
+
+def fit_bytes(terms: Terms, names: Sequence[str]) -> dict[str, int]:
+    """Return the approximate bytes that a fit of terms takes, by the feature they are of."""
+    copies = 2 * remembered(terms.n_cells * terms.n_columns) + WORKING
+    cells = np.bincount(terms.owners[1:], minlength=len(terms.families)).tolist()
+    sizes = dict.fromkeys(names, 0)
+    for family, number in zip(terms.families, cells, strict=True):
+        sizes[names[family[-1] % len(names)]] += 8 * copies * number * terms.n_columns
+    return sizes
 
 
 @one_blas_thread()

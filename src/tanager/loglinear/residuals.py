@@ -13,7 +13,7 @@ from tanager.codes.hashing import Fold, sample_rows
 from tanager.engines import FitContext, LocalEngine
 from tanager.loglinear.cells import Terms
 from tanager.loglinear.joining import Columns
-from tanager.loglinear.objective import Settings, fit_scores
+from tanager.loglinear.objective import Settings, fit_bytes, fit_scores
 from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats, Ints, one_blas_thread
 
@@ -61,6 +61,7 @@ def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) ->
     here, domain, chunk = replace(context, engine=LocalEngine()), rows.domain, rows.gather()
     alone = [(feature,) for feature in range(domain.n_features)]
     terms = Terms(alone, Columns.of(domain), rows, here)
+    context.check_tables(fit_bytes(terms, domain.names), domain.n_classes)
     seed = context.row_seed(FOLDS_KEY)
     folds = [Fold(seed, N_FOLDS, fold, inside=False) for fold in range(N_FOLDS)]
     located = LocatedTerms(terms, rows, here, folds[0])

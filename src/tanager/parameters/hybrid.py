@@ -83,7 +83,8 @@ class Hybrid(Trained, ParameterLearner):
         column |= {clique: len(own) + at for at, clique in enumerate(several)}
         sizes = [[prod(own[list(some)].tolist())] for some in parents]
         columns = [[column[some]] for some in parents]
-        slots = Slots.build(columns, sizes, own, n_classes, structure.features)
+        names, check = structure.features, context.check_tables
+        slots = Slots.build(columns, sizes, own, n_classes, names, check)
         rows = TrainingRows.of(counts.rows.gather(), structure.selected)
         rows = rows.join(several, own) if several else rows
         stream, loss = (TRAINING_STREAM,), resolve_loss(self.loss)

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from tanager.codes import Codes, Domain
 from tanager.counts import Contexts, ContextTree
+from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
 from tanager.numerics import Floats, Ints
 from tanager.parameters.tables import (
@@ -161,6 +162,15 @@ class Layout:
                 "Use fewer parents per feature, or a generative parameter learner."
             )
         return cls(structure, domain, tuple(families))
+
+    def check_memory(self, context: FitContext, copies: int) -> None:
+        """Refuse so many copies of all scores beyond the memory limit."""
+        numbers = (f.n_contexts * f.arity * self.n_classes for f in self.families)
+        sizes = {
+            name: 8 * copies * number
+            for name, number in zip(self.structure.features, numbers, strict=True)
+        }
+        context.check_tables(sizes, self.n_classes)
 
     @property
     def n_cells(self) -> int:

@@ -88,6 +88,7 @@ class Greedy(StructureLearner):
             score=self.score,
             epsilon=self.epsilon,
             pair_counts=counts.kept_pair,
+            memory=context.tables_limit,
         )
         climb = _Climb(joint, context, near)
         if plan.limits is not None:

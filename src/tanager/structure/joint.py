@@ -19,7 +19,8 @@ Units = NDArray[np.int32]
 PairCounts = Callable[[int, int], Floats | None]
 
 SCORES = ("cr", "cl")
-MAX_CELLS = 1 << 26  # in one family's table: half a gigabyte while counting
+MAX_CELLS = 1 << 26  # in one family's table
+CELL_BYTES = 20  # of a table while it's counted: counts, logarithms, two kinds of changes
 KEPT_BYTES = 1 << 29  # size of the tables kept for later rounds and orders
 
 
@@ -68,6 +69,7 @@ class RunningJoint:
     score: {"cr", "cl"}; classification rate or conditional log-likelihood.
     folds: shape (n_rows,); each row's tables come from the other folds: scores are cross-validated.
     pair_counts: ``pair_counts(i, j)`` returns N(x_i, x_j, y) if it is known, else None.
+    memory: bytes that one table may take while it's counted, and all that are kept.
 
     A candidate family costs one look-up per row, and most rows are settled by one comparison.
     Log-probabilities are rounded to a grid of :math:`2^{-s}` nats, s at most 20, on which every sum
@@ -85,6 +87,7 @@ class RunningJoint:
         epsilon: float = 1e-5,
         folds: Ints | None = None,
         pair_counts: PairCounts | None = None,
+        memory: int = MAX_CELLS * CELL_BYTES,
     ) -> None:
         self.domain = domain
         self.kind = score
@@ -109,6 +112,8 @@ class RunningJoint:
         )
         self._packs: dict[int, Pack] = {}
         self._packed_bytes = 0
+        self._max_cells = min(MAX_CELLS, memory // CELL_BYTES)
+        self._kept_bytes = min(KEPT_BYTES, memory)
         self._naive: list[Units] = []
         self._count_naive()
         self.restart()
@@ -221,7 +226,7 @@ class RunningJoint:
         sizes = self.n_folds * self.domain.n_classes * widths[child] * widths
         sizes[child] = 0
         size = int(sizes.sum())
-        if self._packed_bytes + 8 * size > KEPT_BYTES:
+        if self._packed_bytes + 8 * size > self._kept_bytes:
             return None
         self._packed_bytes += 8 * size
         n = widths.shape[0]
@@ -297,11 +302,12 @@ class RunningJoint:
         return table
 
     def _check_size(self, child: int, parents: tuple[int, ...], shape: tuple[int, ...]) -> None:
-        if prod(shape) <= MAX_CELLS:
+        if prod(shape) <= self._max_cells:
             return
         names, arities = self.domain.names, self.domain.arities
         blame = ", ".join(f"{names[i]!r} ({arities[i]} values)" for i in (*parents, child))
         raise MemoryBoundError(
             f"The table of {blame} and {shape[-1]} classes in {self.n_folds} folds exceeds "
-            f"{MAX_CELLS} cells. Hint: drop or group the widest feature, or lower max_parents."
+            f"{self._max_cells:,} cells. Raise memory_limit, drop or group the widest feature, or "
+            "lower max_parents."
         )

@@ -123,6 +123,7 @@ class OrderBased(StructureLearner):
             epsilon=self.epsilon,
             folds=folds,
             pair_counts=counts.kept_pair,
+            memory=context.tables_limit,
         )
         for number, order in enumerate(orders):
             if number:

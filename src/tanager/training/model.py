@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from math import prod
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from tanager.errors import MemoryBoundError
 from tanager.numerics import Floats, Ints, log_softmax
 
 MAX_TRAINED_CELLS = 1 << 27  # 1 GiB of log-probabilities, three times that with Adam's moments
+CELL_BYTES = 40  # of a cell in training: its logit, Adam's moments, and a gradient or an average
 INITIAL_RANGE = 0.1  # initial logits are U(-0.1, 0.1)
 NO_PARENT = -1
 
@@ -43,13 +44,19 @@ class Slots(NamedTuple):
         arities: Ints,
         n_classes: int,
         names: Sequence[str] | None = None,
+        check: Callable[[dict[str, int], int], None] | None = None,
     ) -> Slots:
-        """Lay out the tables of each feature's slots end to end; names are for errors."""
+        """Lay out the tables of each feature's slots end to end.
+
+        `names` are for errors; `check` gets the bytes of each feature's tables during training.
+        """
         # Python integers: the sizes of deep families may overflow 64 bits.
         each = [
             sum(slots) * int(arity) * n_classes
             for slots, arity in zip(n_contexts, arities, strict=True)
         ]
+        if check is not None and names is not None:
+            check(dict(zip(names, (CELL_BYTES * cells for cells in each), strict=True)), n_classes)
         if sum(each) > MAX_TRAINED_CELLS:
             widest = each.index(max(each))
             name = repr(names[widest]) if names is not None else f"number {widest}"

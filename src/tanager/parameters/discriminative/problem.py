@@ -18,7 +18,7 @@ from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
 from tanager.loglinear.objective import Objective, Penalty
-from tanager.loglinear.optimiser import minimise
+from tanager.loglinear.optimiser import minimise, remembered
 from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints
 from tanager.parameters.discriminative.forms import Direct, Extended, Form, Weighted, form_loss
@@ -37,6 +37,7 @@ ROUGH_ITERATIONS, ROUGH_TOL = 200, 1e-7
 LEFT = 0.3  # of tol, as minimum improvement: further ones would add up to more
 SHARP = 0.9  # remaining share of the slope after a step: without scales, first steps are short
 FOLDS_KEY = 6_001  # key of the folds' random stream
+WORKING = 20  # sets of scores in memory during a fit, besides generative ones and remembered steps
 MAX_FOLDS = 255  # a row's fold is one byte
 MOST_BATCHES = 50  # for stochastic gradient descent
 MAX_JOINT = 1 << 16  # joint values are stored as uint16
@@ -67,6 +68,10 @@ class Problem:
             counts = Counts(counts.rows, context, folds)
         trees = list(counts.trees(structure))
         layout = Layout.of(structure, counts.domain, trees)
+        n_sets = counts.folds.n_folds if held_out and counts.folds else 1
+        # Below level 4 the parameters that the optimiser remembers steps of are few.
+        n_steps = remembered(layout.n_cells * layout.n_classes) if options.level == 4 else 0
+        layout.check_memory(context, n_sets + 2 * n_steps + WORKING)
         inner = plan.inner()
         base = resolve_base(options.base).learn(structure, counts, inner)
         if "parameters" in inner.context.info:

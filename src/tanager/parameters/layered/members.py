@@ -6,6 +6,7 @@ For features with a sign, generative tables are replaced by the nearest monotone
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -17,15 +18,14 @@ from tanager.codes import Rows
 from tanager.codes.groups import group_codes
 from tanager.counts import Counts
 from tanager.loglinear import Fit, LocatedTerms, Settings, Signs, Terms, by_class, fit_scores
-from tanager.loglinear.objective import cell_precisions
-from tanager.loglinear.optimiser import climb, remembered, strengths
+from tanager.loglinear.objective import cell_precisions, fit_bytes
+from tanager.loglinear.optimiser import climb, strengths
 from tanager.numerics import Floats
 from tanager.parameters.layered.part import Part
 from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import DenseTable, Tables, log_posterior
 from tanager.structure import FitPlan, Structure
 
-WORKING = 8  # approximate number of parameter vectors in a fit, besides its memory
 POOLED = 7  # predictions of held-out rows in memory, besides those of deeper members
 LEAST_GAIN = 0.5  # nats in total that justify a weaker prior: a smaller gain may be chance
 ASKED = 200  # minimum left-out rows: a weaker prior helps most rows, but hurts a few badly
@@ -217,14 +217,9 @@ class Smooth(Member):
 
     def _check_memory(self, parts: Sequence[Part], n_held: int = 0) -> None:
         """Refuse fits beyond the memory limit, with very many classes or values."""
-        domain, sizes = parts[0].rows.domain, dict.fromkeys(parts[0].rows.domain.names, 0)
+        domain, sizes = parts[0].rows.domain, Counter[str]()
         for part in parts:
-            terms = part.terms(self.depth)
-            copies = 2 * remembered(terms.n_cells * terms.n_columns) + WORKING
-            cells = np.bincount(terms.owners[1:], minlength=len(terms.families)).tolist()
-            for family, number in zip(terms.families, cells, strict=True):
-                name = domain.names[family[-1] % domain.n_features]
-                sizes[name] += 8 * copies * number * terms.n_columns
+            sizes.update(fit_bytes(part.terms(self.depth), domain.names))
         # The predictions of held-out rows: each member's, and those being pooled.
         held = 8 * n_held * domain.n_classes * (self.depth + POOLED)
         parts[0].context.check_tables(sizes, domain.n_classes, held)

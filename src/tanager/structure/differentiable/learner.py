@@ -258,7 +258,8 @@ class Differentiable(Trained, JointLearner):
         for i, among in enumerate(candidates):
             parents[i] = parents[i] or [NO_PARENT, *(among if limits.most[i] else ())]
         sizes = [[1 if p == NO_PARENT else int(domain.arities[p]) for p in ps] for ps in parents]
-        slots = Slots.build(parents, sizes, domain.arities, domain.n_classes, domain.names)
+        given = domain.arities, domain.n_classes, domain.names, context.check_tables
+        slots = Slots.build(parents, sizes, *given)
         task = Task(
             slots,
             resolve_loss(self.loss),
