@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tanager.cli.console import console, plain, plain_table, print_json, watching
-from tanager.cli.options import Json, Processes, TableFolder
+from tanager.cli.options import Json, Processes
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ def reproduce(
         ),
     ],
     quick: Annotated[bool, typer.Option("--quick", help="A subset, in minutes.")] = False,
-    data: TableFolder = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="Folder of tables. [default: $TANAGER_DATA]")
+    ] = None,
     runs: Annotated[
         Path, typer.Option("--runs", help="Folder of run files; a killed run goes on.")
     ] = Path("runs"),

@@ -51,9 +51,6 @@ Processes = Annotated[
     int,
     typer.Option("--jobs", "-j", help="Processes; -1: one per core.", rich_help_panel="Execution"),
 ]
-TableFolder = Annotated[
-    Path | None, typer.Option("--data", help="Folder of tables. [default: $TANAGER_DATA]")
-]
 
 
 @dataclass(frozen=True)

@@ -5,16 +5,14 @@ with matplotlib (`tanager.report.plot_network`) use the same plan and layout.
 """
 
 from tanager.drawing.layout import GraphLayout, lay_out, shorten
-from tanager.drawing.plan import Arrow, Box, DrawingPlan, DrawnGraph, Legend, plan_drawing
+from tanager.drawing.plan import Arrow, DrawingPlan, DrawnGraph, plan_drawing
 from tanager.drawing.svg import draw_svg
 
 __all__ = [
     "Arrow",
-    "Box",
     "DrawingPlan",
     "DrawnGraph",
     "GraphLayout",
-    "Legend",
     "draw_svg",
     "lay_out",
     "plan_drawing",

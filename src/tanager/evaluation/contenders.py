@@ -17,8 +17,6 @@ from tanager.parameters import GroupedLearner
 from tanager.parameters.registry import resolve_pair
 from tanager.registry import parse_call, split_outside
 
-__all__ = ["ALIASES", "Contender"]
-
 
 class Outsider(NamedTuple):
     """A third-party classifier: its import path, its options, and how it gets the table."""

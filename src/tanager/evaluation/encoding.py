@@ -19,8 +19,6 @@ from tanager.codes.audit import audit_columns
 from tanager.engines import FitContext
 from tanager.sources import open_source
 
-__all__ = ["ENCODINGS", "Encoded"]
-
 Floats = NDArray[np.float64]
 MOST_CATEGORIES = 255  # of a categorical column in scikit-learn's boosting
 MOST_DENSE = 2_000  # maximum number of columns of a dense matrix

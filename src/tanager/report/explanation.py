@@ -61,10 +61,6 @@ def plot_explanation(
     else:
         explanation = explain_row(model, X, target=target, against=against)
     note = explanation.why_silent() if ax is None else ""  # a new figure has room for it
-    return _waterfall(explanation, most, ax, note=note)
-
-
-def _waterfall(explanation: Explanation, most: int, ax: Axes | None, *, note: str = "") -> Any:
     prior, *steps = explanation.steps(most)
     names = [_fact(step.feature, step.value) for step in steps]
     ends = np.array([step.log_odds for step in steps])
@@ -89,10 +85,10 @@ def _waterfall(explanation: Explanation, most: int, ax: Axes | None, *, note: st
     low, high = min(0.0, *span, *ends), max(0.0, *span, *ends)
     ax.set_xlim(low - 0.04 * (high - low), high + 0.14 * (high - low) + 1e-9)
     _probabilities(ax, explanation, [step.probability for step in (prior, *steps)])
-    target, against = fitting(explanation.target), fitting(explanation.against)
-    ax.set_xlabel(f"log-odds of {target} against {against}")
+    shown = fitting(explanation.target)
+    ax.set_xlabel(f"log-odds of {shown} against {fitting(explanation.against)}")
     p = explanation.probabilities[explanation.classes.index(explanation.target)]
-    ax.set_title(f"P({target} | row) = {p:.3f}")
+    ax.set_title(f"P({shown} | row) = {p:.3f}")
     if said:
         text = "\n".join(map(plain_text, said))
         ax.figure.supxlabel(text, x=0.01, ha="left", size=7, color=MUTED)
