@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NoReturn
+from urllib.parse import unquote
 
 import pyarrow as pa
 
@@ -41,6 +42,7 @@ FORMATS = {
     ".ndjson": "json lines",
     ".xlsx": "excel",
 }
+NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # the value of a partition folder that means null
 _PACKED = (".gz", ".bz2", ".zst", ".lz4")
 
 
@@ -178,22 +180,17 @@ def _refuse_folder(folder: str) -> NoReturn:
 
 def read_folders(files: Sequence[Found]) -> tuple[list[dict[str, Any]], pa.Schema]:
     """Return the columns that the names of partition folders (``year=2020``) add to each file."""
-    parts = [tuple(folder for folder in folders if "=" in folder) for _, folders in files]
-    names = [part.partition("=")[0] for part in parts[0]]
-    odd = next((i for i, one in enumerate(parts) if [p.partition("=")[0] for p in one] != names), 0)
+    pairs = [[one.partition("=")[::2] for one in folders if "=" in one] for _, folders in files]
+    names = [name for name, _ in pairs[0]]
+    odd = next((i for i, one in enumerate(pairs) if [name for name, _ in one] != names), 0)
     if odd:
         raise DataError(
             f"{files[odd][0]} and {files[0][0]} lie in folders that name other columns. "
             "Partitioned folders need the same columns, in the same order."
         )
-    if not names:
-        return [{} for _ in files], pa.schema([])
-    import pyarrow.dataset as ds
-
-    texts = ds.HivePartitioning(pa.schema([(name, pa.string()) for name in names]))
-    values = [
-        {**dict.fromkeys(names), **ds.get_partition_keys(texts.parse("/".join([*one, "file"])))}
-        for one in parts
+    values: list[dict[str, Any]] = [
+        {name: None if text == NULL_FOLDER else unquote(text) for name, text in one}
+        for one in pairs
     ]
     kinds = []
     for name in names:
