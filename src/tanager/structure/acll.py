@@ -11,7 +11,7 @@ import numpy as np
 
 from tanager import native
 from tanager.counts import ContextTree, Counts, PairCells, PairCounts
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, invalid
 from tanager.numerics import Floats, Ints
 from tanager.structure.arborescence import maximum_arborescence, maximum_branching
 from tanager.structure.learner import FitPlan, StructureLearner
@@ -256,10 +256,7 @@ def resolve_beta(assumption: str | float, class_counts: Floats) -> float:
         return uniform_beta(len(class_counts))
     if isinstance(assumption, Real) and -1 < assumption < 0:
         return float(assumption)
-    raise ConfigurationError(
-        f"assumption={assumption!r} isn't valid. Allowed: 'dirichlet', 'uniform', or a slope "
-        "between -1 and 0."
-    )
+    raise invalid("assumption", assumption, "'dirichlet', 'uniform', or a slope between -1 and 0")
 
 
 def check_pseudo_count(pseudo_count: float) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from tanager.codes import Chunk, Domain
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, invalid
 from tanager.estimator import is_whole
 from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
@@ -176,9 +176,8 @@ class OrderBased(StructureLearner):
         if self.order == "random":
             streams = [context.generator(_ORDER_STREAM, k) for k in range(self.n_orders)]
             return [stream.permutation(domain.n_features) for stream in streams]
-        raise ConfigurationError(
-            f"order={self.order!r} isn't valid. Allowed: 'cmi', 'cmisp', 'random', "
-            "or a sequence of all features."
+        raise invalid(
+            "order", self.order, "'cmi', 'cmisp', 'random', or a sequence of all features"
         )
 
 

@@ -65,16 +65,6 @@ class ParentSearch:
     # in the first and last epoch: epoch e of E has tau_0 (tau_1 / tau_0)^(e / (E - 1))
     temperature: tuple[float, float] = (10.0, 0.1)
 
-    def __post_init__(self) -> None:
-        if not 0 < self.learning_rate <= 1:
-            raise ConfigurationError(
-                f"structure_learning_rate={self.learning_rate!r} must be above 0 and at most 1."
-            )
-        if not min(self.temperature) > 0:
-            raise ConfigurationError(
-                f"temperature={self.temperature!r} must be two positive numbers, first and last."
-            )
-
     def tau(self, epoch: int, epochs: int) -> float:
         """Return the temperature in an epoch."""
         first, last = self.temperature

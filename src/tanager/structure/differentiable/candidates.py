@@ -8,7 +8,7 @@ from math import isqrt
 
 import numpy as np
 
-from tanager.errors import ConfigurationError, listed
+from tanager.errors import ConfigurationError, invalid, listed
 from tanager.structure.constraints import Limits
 from tanager.structure.structure import Structure
 
@@ -48,12 +48,10 @@ def resolve_candidates(
             )
         return given
     if request.candidates not in ("subset", "all", "neighbours"):
-        raise ConfigurationError(
-            f"candidates={request.candidates!r} isn't valid. Allowed: 'subset', 'all', "
-            "'neighbours', or a mapping from feature names to candidate parents."
-        )
+        allowed = "'subset', 'all', 'neighbours', or a mapping from features to candidate parents"
+        raise invalid("candidates", request.candidates, allowed)
     if request.k < 1:
-        raise ConfigurationError(f"k={request.k!r} must be at least 1: candidates per feature.")
+        raise invalid("k", request.k, "whole numbers from 1 on")
     pixels = request.candidates == "neighbours"
     shape = _image_shape(request.image_shape, len(names)) if pixels else None
     order = feature_order(request.order, names, shape, rng)
@@ -89,10 +87,8 @@ def feature_order(
             return list(range(n))
         if choice in IMAGE_ORDERS and shape is not None:
             return image_order(choice, *shape)
-        raise ConfigurationError(
-            f"order={order!r} is not allowed here. Allowed: 'auto', 'random', 'columns', all "
-            "feature names in a sequence, and with candidates='neighbours' 'A', 'B' or 'C'."
-        )
+        allowed = "'auto', 'random', 'columns', a sequence of all feature names, and with "
+        raise invalid("order", order, allowed + "candidates='neighbours' 'A', 'B' or 'C'")
     place = {name: i for i, name in enumerate(names)}
     if len(order) != n or set(order) != set(place):
         raise ConfigurationError(

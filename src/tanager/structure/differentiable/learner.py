@@ -246,6 +246,9 @@ class Differentiable(Trained, JointLearner):
         context, domain = plan.context, counts.domain
         self._choose("ordering", ("fixed", "free"))
         self._choose("init", STARTS)
+        rate = 0 < self.structure_learning_rate <= 1
+        self._allow("structure_learning_rate", rate, "a number above 0 and at most 1")
+        self._allow("temperature", min(self.temperature) > 0, "two positive numbers")
         training = self.resolve_training()
         if domain.n_features == 0:
             return Structure((), (), ()), JointTables((), np.zeros(domain.n_classes), ())
