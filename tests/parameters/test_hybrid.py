@@ -119,7 +119,7 @@ def test_mistakes_are_told(rows):
     wide = Domain(NAMES, np.array([200, 200, 200, 200]), 3)
     chunk = rows.gather()
     structure = Structure.from_parents(NAMES, [(), (0,), (0, 1), (0, 1, 2)])
-    with pytest.raises(MemoryBoundError, match="'d' (alone takes|needs the most)"):
+    with pytest.raises(MemoryBoundError, match=r"'d' (alone takes|needs the most)"):
         learn(Hybrid(), structure, Rows.in_memory(wide, chunk.codes, chunk.labels))
 
 
