@@ -265,18 +265,18 @@ class _ConstraintReader:
     """Converts constraints by name into limits by index."""
 
     def __init__(self, given: Constraints, names: tuple[str, ...], target: str) -> None:
-        self._given, self._names, self._target = given, names, target
+        self._given, self._names = given, names
         self._place = {name: at for at, name in enumerate(names)}
-        self._everyone = frozenset(range(len(names)))
+        self._target = None if target in self._place else target
 
     def read(self) -> Limits:
         n = len(self._names)
-        arcs = [[self._index(name, "required") for name in arc] for arc in self._pairs("required")]
-        required = list(dict.fromkeys((parent, child) for parent, child in arcs))
-        tiers = [self._list("tiers", tier) for tier in self._list("tiers")]
-        order = [[name] for name in self._list("order")]
-        orders = [*self._orders("tiers", tiers), *self._orders("order", order)]
-        bans = [*self._forbidden(), *orders, *self._ends()]
+        arcs = [(min(ban.above), min(ban.below)) for ban in self._arcs("required")]
+        required, given = list(dict.fromkeys(arcs)), self._given
+        order = [[name] for name in self._list("order", given.order)]
+        tiers = self._list("tiers", given.tiers)
+        orders = [*self._order("tiers", tiers), *self._order("order", order)]
+        bans = [*self._arcs("forbidden"), *orders, *self._ends()]
         most, texts = self._most()
         self._refuse_smallest(required, bans, most, texts)
         allowed, before = ~np.eye(n, dtype=np.bool_), np.zeros((n, n), np.bool_)
@@ -289,74 +289,66 @@ class _ConstraintReader:
             parents[child].append(parent)
         return Limits(self._names, allowed, tuple(map(tuple, parents)), most, before, tuple(bans))
 
-    def _index(self, name: Any, where: str) -> int:
+    def _find(self, name: Any, where: str) -> frozenset[int]:
+        if name == ANY and where == "forbidden":
+            return frozenset(range(len(self._names)))
         if name not in self._place:
             raise ConfigurationError(
                 f"constraints: {where} names {name!r}, which is not a feature."
                 f"{nearest(name, self._names)} Features: {listed(self._names)}."
             )
-        return self._place[name]
+        return frozenset([self._place[name]])
 
-    def _list(self, where: str, given: Any = None) -> Sequence[Any]:
-        given = getattr(self._given, where) if given is None else given
+    def _list(self, where: str, given: Any) -> Sequence[Any]:
         if isinstance(given, str) or not isinstance(given, Sequence):
             raise ConfigurationError(f"constraints: {where}={given!r}. Give a list.")
         return given
 
-    def _pairs(self, where: str) -> Iterator[tuple[Any, Any]]:
-        """Iterate over the arcs by name, skipping those that involve the class."""
-        target = self._target if self._target not in self._place else ""
-        for arc in self._list(where):
+    def _arcs(self, where: str) -> Iterator[Ban]:
+        """Iterate over arcs, skipping those that involve the class."""
+        for arc in self._list(where, getattr(self._given, where)):
             if isinstance(arc, str) or not isinstance(arc, Sequence) or len(arc) != 2:
                 raise ConfigurationError(
                     f"constraints: {where} has {arc!r}. Give pairs (parent, child)."
                 )
             parent, child = arc
+            text = f"{where} ({parent!r}, {child!r})"
             said = f"constraints: {where} has ({parent!r}, {child!r})"
-            if target and where == "required" and child == target:
+            if where == "required" and child == self._target:
                 raise ConfigurationError(
                     f"{said}, but {child!r} is the class, which has no parents here: it is the "
                     f"parent of every feature. Leave the arc out; {parent!r} informs {child!r} all "
                     "the same."
                 )
-            if target and where == "forbidden" and parent == target:
+            if where == "forbidden" and parent == self._target:
                 raise ConfigurationError(
                     f"{said}, but {parent!r} is the class, the parent of every feature. Drop the "
                     "column to leave a feature out."
                 )
-            if target and target in (parent, child):
+            if self._target in (parent, child):
                 continue
             if parent == child:
                 raise ConfigurationError(f"{said}: no feature is its own parent. Name two.")
-            yield parent, child
+            yield Ban(text, self._find(parent, where), self._find(child, where))
 
-    def _forbidden(self) -> Iterator[Ban]:
-        for parent, child in self._pairs("forbidden"):
-            above, below = (
-                self._everyone if name == ANY else frozenset([self._index(name, "forbidden")])
-                for name in (parent, child)
-            )
-            yield Ban(f"forbidden ({parent!r}, {child!r})", above, below)
-
-    def _orders(self, where: str, named: Sequence[Sequence[Any]]) -> Iterator[Ban]:
+    def _order(self, where: str, groups: Sequence[Any]) -> Iterator[Ban]:
         """Yield one statement per group: later features can't be its parents."""
-        groups = [[self._index(name, where) for name in group] for group in named]
-        flat = [feature for group in groups for feature in group]
-        later = set(flat)
-        if len(later) != len(flat):
-            twice = next(feature for feature in flat if flat.count(feature) > 1)
-            raise ConfigurationError(
-                f"constraints: {where} names {self._names[twice]!r} twice. Name it once."
-            )
+        named = [name for group in groups for name in self._list(where, group)]
+        later = frozenset[int]().union(*(self._find(name, where) for name in named))
+        if len(later) != len(named):
+            twice = next(name for name in named if named.count(name) > 1)
+            raise ConfigurationError(f"constraints: {where} names {twice!r} twice. Name it once.")
         for group in groups:
-            later -= set(group)
-            yield Ban(where, frozenset(later), frozenset(group))
+            own = frozenset[int]().union(*(self._find(name, where) for name in group))
+            later -= own
+            yield Ban(where, later, own)
 
     def _ends(self) -> Iterator[Ban]:
-        for name in self._list("roots"):
-            yield Ban(f"roots {name!r}", self._everyone, frozenset([self._index(name, "roots")]))
-        for name in self._list("leaves"):
-            yield Ban(f"leaves {name!r}", frozenset([self._index(name, "leaves")]), self._everyone)
+        everyone = self._find(ANY, "forbidden")
+        for name in self._list("roots", self._given.roots):
+            yield Ban(f"roots {name!r}", everyone, self._find(name, "roots"))
+        for name in self._list("leaves", self._given.leaves):
+            yield Ban(f"leaves {name!r}", self._find(name, "leaves"), everyone)
 
     def _most(self) -> tuple[Ints, list[str]]:
         given = self._given.max_parents
@@ -370,7 +362,7 @@ class _ConstraintReader:
                 raise ConfigurationError(
                     f"constraints: max_parents has {limit!r}. Give whole numbers from 0 on."
                 )
-            most[self._index(name, "max_parents")] = limit
+            most[list(self._find(name, "max_parents"))] = limit
             texts[self._place[name]] = f"max_parents {given}"
             if isinstance(given, Mapping):
                 texts[self._place[name]] = f"max_parents {{{name!r}: {limit}}}"
