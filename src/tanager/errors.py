@@ -15,7 +15,6 @@ __all__ = [
     "MemoryBoundError",
     "ModelFileError",
     "TanagerError",
-    "invalid",
     "listed",
     "nearest",
 ]
