@@ -22,13 +22,16 @@ scores on P(x). If the data's P(y) and P(x_i, y) are also given, it's the maximu
 .. math:: \dots + a \sum_y P(y) \log P_h(y)
           + \frac{b}{n} \sum_i \sum_{x_i, y} P(x_i, y) \log P_h(y \mid x_i),
 
-which ties the network's predictions given nothing or one feature to the counts.
+which ties the network's predictions given nothing or one feature to the counts. a and b grow
+as long as too many of the class probabilities given a value are outside the sampling error
+and that halves their number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import prod
 from typing import NamedTuple
 
@@ -46,6 +49,9 @@ MAX_WORK = 1 << 29  # cells times classes times iterations
 LEAST_SHARE = 1e-5  # of a family's values: rarer ones are treated as this common
 FIRST_STEP = 1.5  # of the optimiser, for one family
 CLASS_WEIGHT, VALUE_WEIGHT = 30.0, 10.0  # a and b of the class terms, relative to log P(x)
+CLASS_FACTORS = 1.0, 3.0, 10.0  # of both, tried in turn while predictions miss the counts
+FEW_MISSED = 0.05  # of P(class | value): as many as 95 % intervals miss by chance
+MISSED_ROWS = 30.0  # of a value whose prediction is compared with its counts
 LEAST_CLASS_ITERATIONS = 25
 CLASS_TOL = 0.01  # relative to the first descent's tolerance
 TINY = np.finfo(float).tiny
@@ -56,6 +62,7 @@ class ClassShares(NamedTuple):
 
     classes: Floats  # (n_classes,): P(y)
     values: list[Floats]  # of each selected feature, (arity, n_classes): P(x, y)
+    n_rows: float  # that they were counted in
 
 
 @one_blas_thread()
@@ -88,8 +95,8 @@ def fit_inputs(
     """Return log tables and class prior with the posterior of scores, and target family marginals.
 
     The structure has no immoralities; `scores` are (*parent_arities, arity, n_classes), `wanted`
-    (*parent_arities, arity) P(parents, x) over all classes. With `observed` P(y) and P(x_i, y) a
-    second descent starts where the first one ends. A descent stops after `max_work` cells times
+    (*parent_arities, arity) P(parents, x) over all classes. With `observed` P(y) and P(x_i, y)
+    further descents start where the first one ends. A descent stops after `max_work` cells times
     classes times iterations, or when the relative improvement of log P(x) falls below `tol`.
     """
     layout = FamilyLayout(structure, [score.shape for score in scores])
@@ -105,27 +112,37 @@ def fit_inputs(
         value = found.log_total - float((goal * scaled * scale).sum())
         return value, (np.einsum("kc->k", found.shares) - goal) * scale
 
-    def class_objective(scaled: Floats) -> tuple[float, Floats]:
-        assert observed is not None
+    def class_objective(
+        observed: ClassShares, factor: float, scaled: Floats
+    ) -> tuple[float, Floats]:
         found = share(scaled)
         lost, slopes = layout.class_loss(found, observed)
-        value = found.log_total - float((goal * scaled * scale).sum()) + lost
-        return value, (np.einsum("kc->k", found.shares + slopes) - goal) * scale
+        value = found.log_total - float((goal * scaled * scale).sum()) + factor * lost
+        return value, (np.einsum("kc->k", found.shares + factor * slopes) - goal) * scale
 
     work = max(sum(score.size for score in scores), 1)
     iterations = int(min(MAX_ITERATIONS, max(max_work // work, 5)))
     first = FIRST_STEP / max(len(scores), 1) ** 0.5
     start = np.zeros(goal.size)
     found = minimise(objective, start, max_iter=iterations, tol=tol, first_step=first)
-    if observed is not None:
+    end, missed = share(found.at), np.inf
+    if observed is None:
+        return layout.split(end.logs), end.log_prior
+    for factor in CLASS_FACTORS:
         found = minimise(
-            class_objective,
+            partial(class_objective, observed, factor),
             found.at,
             max_iter=max(iterations, LEAST_CLASS_ITERATIONS),
             tol=tol * CLASS_TOL,
             first_step=first,
         )
-    end = share(found.at)
+        stronger = share(found.at)
+        before, missed = missed, layout.missed(stronger, observed)
+        if 2.0 * missed > before:
+            break  # too much of P(x) for what it brings
+        end = stronger
+        if missed <= FEW_MISSED:
+            break
     return layout.split(end.logs), end.log_prior
 
 
@@ -212,6 +229,23 @@ class FamilyLayout:
         given = found.conditionals, found.shares, prior, by_values, by_prior
         native.pull_shares(*self._families, *given, slopes)
         return loss, slopes
+
+    def missed(self, found: SharedFamilies, observed: ClassShares) -> float:
+        """Return the share of P(class | value) outside the 95 % interval of the counts.
+
+        The interval is Wilson's: around a share of 0 or 1 it isn't a point.
+        """
+        values = np.concatenate([observed.values[at] for at in self._order])
+        rows = values.sum(axis=-1, keepdims=True) * observed.n_rows
+        common = rows[:, 0] >= MISSED_ROWS
+        if not common.any():
+            return 0.0
+        n, own = rows[common], np.maximum(found.values[common], TINY)
+        share, squared = values[common] * observed.n_rows / n, 1.96**2
+        centre = (share + 0.5 * squared / n) / (1.0 + squared / n)
+        half = np.sqrt(share * (1.0 - share) * squared / n + (0.5 * squared / n) ** 2)
+        gap = np.abs(own / own.sum(axis=-1, keepdims=True) - centre)
+        return float((gap > half / (1.0 + squared / n)).mean())
 
 
 def _starts(sizes: Sequence[int]) -> Ints:

@@ -6,6 +6,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from scipy.stats import binomtest
 
 from tanager import BayesNetClassifier
 from tanager.parameters import DenseTable, Discriminative, MEstimate, Tables, proper_network
@@ -79,7 +80,7 @@ def class_shares(rows):
     values = [np.zeros((arity, rows.domain.n_classes)) for arity in arities]
     for codes, share in zip(chunk.codes, values, strict=True):
         np.add.at(share, (codes, chunk.labels), 1.0 / chunk.n_rows)
-    return ClassShares(values[0].sum(axis=0), values)
+    return ClassShares(values[0].sum(axis=0), values, float(chunk.n_rows))
 
 
 @pytest.mark.parametrize("name", MORAL)
@@ -113,6 +114,52 @@ def test_slopes_of_the_class_terms_are_finite_differences(name):
             loss([*start[:at], start[at] + e * step, *start[at + 1 :]])[0] for e in (1e-5, -1e-5)
         ]
         assert (slope * step).sum() == pytest.approx((ends[0] - ends[1]) / 2e-5, abs=1e-6)
+
+
+def test_missed_counts_predictions_outside_their_intervals():
+    rows = make_rows(4, 300)
+    structure, observed = make_structure(rows, "tree"), class_shares(rows)
+    scores = random_scores(rows, structure, 3)
+    logs = [table.to_dense().log_prob for table in scores.families]
+    layout = FamilyLayout(structure, [log.shape for log in logs])
+    found = layout.share(layout.join(logs), scores.log_prior)
+    whole, cells = joint(renormalise(structure, scores), structure, rows), every_row(rows)
+    outside = []
+    for feature, share in enumerate(observed.values):
+        own = np.zeros(share.shape)
+        np.add.at(own, cells[feature], whole)
+        for said, known in zip(own / own.sum(axis=1, keepdims=True), 300 * share, strict=True):
+            n = known.sum()
+            if n >= 30:
+                for p, k in zip(said, known, strict=True):
+                    interval = binomtest(round(k), round(n)).proportion_ci(0.95, "wilson")
+                    outside.append(not interval.low <= p <= interval.high)
+    assert 0 < sum(outside) < len(outside)
+    assert layout.missed(found, observed) == pytest.approx(np.mean(outside))
+
+
+def test_classes_weigh_more_where_predictions_miss_the_counts(monkeypatch):
+    rows = make_rows(5, 500)
+    structure, observed = make_structure(rows, "tree"), class_shares(rows)
+    scores = random_scores(rows, structure, 4)
+    logs = [table.to_dense().log_prob for table in scores.families]
+    wanted = [
+        part.sum(axis=-1)
+        for part in shares_of(structure, learn(MEstimate(m=1.0), rows, structure)[0])
+    ]
+    layout = FamilyLayout(structure, [log.shape for log in logs])
+
+    def class_loss(factors, *missed):
+        told = iter(missed)
+        monkeypatch.setattr(proper_network, "CLASS_FACTORS", factors)
+        monkeypatch.setattr(FamilyLayout, "missed", lambda *_: next(told))
+        tables, prior = fit_inputs(structure, logs, scores.log_prior, wanted, observed)
+        return layout.class_loss(layout.share(layout.join(tables), prior), observed)[0]
+
+    once = class_loss((1.0,), 0.5)
+    assert class_loss((1.0, 10.0), 0.04) == once  # few are missed
+    assert class_loss((1.0, 10.0), 0.5, 0.3) == once  # hardly fewer are
+    assert class_loss((1.0, 10.0), 0.5, 0.2) < once - 1e-3
 
 
 @pytest.mark.parametrize("name", MORAL)

@@ -214,7 +214,7 @@ class _Pooled:
         if normalized:
             counts, total = part.grouped_counts, float(part.class_counts.sum())
             values = [counts.values[one] / total for one in structure.selected]
-            observed = ClassShares(part.class_shares, values)
+            observed = ClassShares(part.class_shares, values, total)
             known = structure, logs, log_prior, inputs.shares, observed
             logs, log_prior = fit_inputs(*known, max_work=INPUT_WORK, tol=INPUT_TOL)
         families = _under(part, self.given.parent_indices, logs, self.inside)
