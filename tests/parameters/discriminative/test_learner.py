@@ -16,7 +16,7 @@ from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.parameters import DFE, Discriminative, MEstimate, TreeTable
 from tanager.parameters import scores as layout_module
-from tanager.parameters.discriminative.problem import Problem
+from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.registry import resolve_parameters
 from tanager.structure import FitPlan, Structure
 from tests.oracles import conditional_likelihood as oracle
@@ -210,10 +210,10 @@ def test_strengths_by_cross_validation():
     _, info = learn(Discriminative(l2="cv", towards="zero"), noise, structure)
     assert info["l2"] >= 10
     signal = make_rows(1, 3000, n_classes=2)
-    learner = Discriminative(level=1, l2="cv", base="hdp")
+    learner = Discriminative(level=1, l2="cv", correction="cv", base="hdp")
     _, info = learn(learner, signal, structure)
     assert info["l2"] < 1e4
-    assert info["l2"] > 0
+    assert info["correction"] > 0
     assert info["converged"]
 
 
@@ -251,6 +251,7 @@ def test_sparse_and_dense_families_agree(monkeypatch):
         ({"form": "d"}, "form='d'"),
         ({"level": 5}, "level=5"),
         ({"form": "direct", "level": 2}, "form='weighted'"),
+        ({"form": "extended", "correction": 1.0}, "correction=1.0"),
         ({"form": "direct", "crossfit": 5}, "crossfit=5"),
         ({"l2": -1.0}, "l2=-1.0"),
         ({"l2": "auto"}, "l2='auto'"),
@@ -384,8 +385,8 @@ def test_the_batches_of_stochastic_descent_sum_to_the_objective():
     problem = Problem.of(options, make_structure(rows, "tree"), Counts(rows, plan.context), plan)
     form, sets = problem.final()
     free = np.random.default_rng(0).normal(size=form.n_free)
-    whole = problem.objective(form, sets, 1.0)(free)
-    parts = [problem.objective(form, sets, 1.0, b)(free) for b in range(50)]
+    whole = problem.objective(form, sets, Strengths(1.0))(free)
+    parts = [problem.objective(form, sets, Strengths(1.0), b)(free) for b in range(50)]
     assert sum(value for value, _ in parts) == pytest.approx(whole[0])
     np.testing.assert_allclose(sum(slope for _, slope in parts), whole[1], atol=1e-9)
     assert len({round(value, 6) for value, _ in parts}) > 20

@@ -11,7 +11,7 @@ from tanager.engines import FitContext, LocalEngine
 from tanager.parameters import Discriminative
 from tanager.parameters import scores as layout_module
 from tanager.parameters.discriminative import problem as problem_module
-from tanager.parameters.discriminative.problem import Problem
+from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.structure import FitPlan
 from tests.oracles import conditional_likelihood as oracle
 from tests.parameters.discriminative.problems import in_blocks, make_rows, make_structure
@@ -62,7 +62,8 @@ FORMS = {
     "extended": {"form": "extended"},
     **{f"level {n}": {"level": n, "crossfit": 0} for n in (1, 2, 3, 4)},
     **{f"crossfit level {n}": {"level": n, "crossfit": 3} for n in (1, 2, 3, 4)},
-    "fixed prior": {"level": 2, "fit_prior": False},
+    "correction": {"level": 1, "correction": 0.3},
+    "fixed prior": {"level": 2, "fit_prior": False, "correction": 0.1},
     "towards zero": {"form": "direct", "towards": "zero"},
     "squared error": {"form": "direct", "objective": "mse"},
 }
@@ -74,7 +75,7 @@ def test_gradient_agrees_with_finite_differences(storage, options, n_classes):
     rows = make_rows(5, 70, n_classes=n_classes, unknown=0.05)
     problem = pose(Discriminative(**options), rows, "clique")
     form, tables = problem.final()
-    objective = problem.objective(form, tables, 0.7)
+    objective = problem.objective(form, tables, Strengths(0.7, 0.3))
     rng = np.random.default_rng(1)
     free = form.generative + rng.normal(size=form.n_free) * 0.3
     _, gradient = objective(free)

@@ -11,7 +11,7 @@ from tanager.engines import FitContext
 from tanager.loglinear.optimiser import solve_linear
 from tanager.parameters import Discriminative
 from tanager.parameters.discriminative import spread
-from tanager.parameters.discriminative.problem import Problem
+from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.tables import posterior
 from tanager.structure import FitPlan
 from tests.parameters.discriminative.problems import make_rows, make_structure
@@ -35,7 +35,7 @@ def test_push_is_the_derivative_that_pull_transposes(options):
 
 @pytest.mark.parametrize(
     "options",
-    [{"level": 4}, {"level": 2}, {"form": "direct"}, {"level": 1}],
+    [{"level": 4}, {"level": 2}, {"level": 1, "correction": 1.0}, {"form": "direct"}],
 )
 def test_squares_are_those_of_the_derivative(options):
     problem = pose(Discriminative(**options, crossfit=0), make_rows(3, 40, n_classes=2), "tree")
@@ -64,7 +64,7 @@ def test_draws_have_the_inverse_of_the_curvature(options, n_classes):
     context = FitContext()
     plan = FitPlan(context)
     problem = Problem.of(learner, make_structure(rows, "tree"), Counts(rows, context), plan)
-    form, strengths = problem.form(problem.all_rows), 0.5
+    form, strengths = problem.form(problem.all_rows), Strengths(0.5)
     free, layout = form.generative, problem.layout
     chunk = rows.gather()
     cells = np.concatenate([np.zeros((1, 300), np.int32), layout.locate(chunk.codes)])

@@ -8,7 +8,7 @@ derivative (Zaidi et al. 2017, table 2).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -119,17 +119,28 @@ class Weighted:
     r"""Weights on generative logarithms, :math:`\beta = w \log\theta` (equations 15 to 21).
 
     `logs`, (n_tables, n_cells, n_classes), are one set of generative tables, or one per fold;
-    `tie_cells` has the levels at which cells share a weight.
+    `tie_cells` has the levels at which cells share a weight. With `correction`, a free number per
+    value and class is added.
     """
 
-    def __init__(self, layout: Layout, logs: Floats, level: int) -> None:
-        self._logs = logs
-        self._ties, self.n_free = tie_cells(layout, level)
-        self.generative = np.ones(self.n_free)
+    def __init__(
+        self, layout: Layout, logs: Floats, level: int, *, correction: bool = False
+    ) -> None:
+        self._terms = [_Term(logs, *tie_cells(layout, level))]
+        if correction:
+            self._terms.append(_Term(np.ones((1, 1, 1)), *tie_cells(layout, 3)))
+        self.n_weights = self._terms[0].n_free
+        self.n_free = sum(term.n_free for term in self._terms)
+        self.generative = np.zeros(self.n_free)
+        self.generative[: self.n_weights] = 1.0
+        self._shape = logs.shape
 
     def expand(self, free: Floats) -> Floats:
         """Return the scores."""
-        out: Floats = self.weights(free) * self._logs
+        out = np.zeros(self._shape)
+        parts = np.split(free, [self.n_weights])
+        for term, part in zip(self._terms, parts, strict=False):
+            out += term.look_up(part) * term.logs
         out[:, -1] = 0.0
         return out
 
@@ -138,20 +149,33 @@ class Weighted:
         return self.expand(step)
 
     def pull(self, free: Floats, slopes: Floats) -> Floats:  # noqa: ARG002
-        """Sum the derivatives of the cells that share a weight."""
-        return self._gather(slopes * self._logs)
+        """Sum the derivatives of the cells that share a parameter."""
+        return np.concatenate([term.gather(slopes * term.logs) for term in self._terms])
 
     def pull_squares(self, curvature: Floats) -> Floats:
-        """Sum the second derivatives of the cells that share a weight."""
-        return self._gather(curvature * self._logs**2)
+        """Sum the second derivatives of the cells that share a parameter."""
+        return np.concatenate([term.gather(curvature * term.logs**2) for term in self._terms])
 
     def weights(self, free: Floats) -> Floats:
         """Return the weight of each cell's logarithm, (n_cells, n_classes)."""
-        return np.append(free, np.zeros(self._logs.shape[2]))[self._ties]
+        return self._terms[0].look_up(free[: self.n_weights])
 
-    def _gather(self, values: Floats) -> Floats:
+
+class _Term(NamedTuple):
+    """Logarithms, and the parameter by which each is multiplied."""
+
+    logs: Floats
+    ties: Ints
+    n_free: int
+
+    def look_up(self, free: Floats) -> Floats:
+        """Return each cell's parameter, (n_cells, n_classes)."""
+        return np.append(free, np.zeros(self.ties.shape[1]))[self.ties]
+
+    def gather(self, values: Floats) -> Floats:
+        """Sum the values that belong to each parameter, from (n_tables, n_cells, n_classes)."""
         by_cell = values.sum(axis=0).ravel()
-        sums = np.bincount(self._ties.ravel(), weights=by_cell, minlength=self.n_free)
+        sums = np.bincount(self.ties.ravel(), weights=by_cell, minlength=self.n_free)
         return np.asarray(sums[: self.n_free], np.float64)
 
 

@@ -10,7 +10,7 @@ from tanager.counts import Counts
 from tanager.estimator import is_whole
 from tanager.loglinear.optimiser import METHODS, climb, strengths
 from tanager.numerics import Floats, one_blas_thread
-from tanager.parameters.discriminative.problem import MAX_FOLDS, Problem
+from tanager.parameters.discriminative.problem import MAX_FOLDS, Problem, Strengths
 from tanager.parameters.discriminative.spread import with_spread
 from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.proper_network import to_network
@@ -61,6 +61,10 @@ class Discriminative(ParameterLearner):
         Number of folds for cross-fitting the generative tables, so that
         no weight learns from its row's own count; 0 uses one set of tables from
         all rows. "auto" is 5 for levels 1 to 3, and 0 otherwise.
+    correction : float, "cv" or None
+        Precision of the prior, centred at 0, of a free number per value and
+        class added to the weighted terms; None for no such numbers.
+        For ``form="weighted"``.
     objective : {"cll", "mse"}
         Conditional log-likelihood, or the squared error of the posterior.
     fit_prior : bool
@@ -121,6 +125,7 @@ class Discriminative(ParameterLearner):
     _: KW_ONLY
     base: str | ParameterLearner = "m-estimate"
     crossfit: int | str = "auto"
+    correction: float | str | None = None
     objective: str = "cll"
     fit_prior: bool = True
     unseen: str = "coarser"
@@ -135,15 +140,15 @@ class Discriminative(ParameterLearner):
         problem = Problem.of(self, structure, counts, plan)
         if counts.domain.n_classes == 1:
             return problem.base  # nothing to discriminate
-        l2 = _choose_strength(problem)
+        strengths = _choose_strengths(problem)
         form, sets = problem.final()
-        free, told = problem.solve(form, sets, l2, progress=plan.context.progress)
-        told |= {"l2": l2, "n_parameters": form.n_free}
+        free, told = problem.solve(form, sets, strengths, progress=plan.context.progress)
+        told |= strengths._asdict() | {"n_parameters": form.n_free}
         plan.context.record("parameters").update(told)
         tables = self._fill(problem, problem.form(problem.all_rows).expand(free)[0])
         if structure.is_moral() and not tables.normalized:
             tables = to_network(structure, tables, problem.base)
-        return with_spread(tables, problem, free, l2)
+        return with_spread(tables, problem, free, strengths)
 
     def _fill(self, problem: Problem, scores: Floats) -> Tables:
         """Turn scores (n_cells, n_classes) into tables that cover every context."""
@@ -168,13 +173,15 @@ class Discriminative(ParameterLearner):
         for name, words in ALLOWED.items():
             self._allow(name, getattr(self, name) in words, ", ".join(map(repr, words)))
         weighted = self.form == "weighted"
-        off = {"level": (4,), "crossfit": ("auto", 0)}
+        off = {"level": (4,), "correction": (None,), "crossfit": ("auto", 0)}
         for name, plain in off.items():
             allowed = f"{plain[0]!r}; others are for weights on generative tables, form='weighted'"
             self._allow(name, weighted or getattr(self, name) in plain, allowed)
-        given = self.l2
-        number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
-        self._allow("l2", number or given == "cv", "a number of at least 0, or 'cv'")
+        for name in ("l2", "correction"):
+            given = getattr(self, name)
+            number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
+            good = number or given == "cv" or (name != "l2" and given is None)
+            self._allow(name, good, "a number of at least 0, or 'cv'")
         folds = self.crossfit
         good = folds in ("auto", 0) or (is_whole(folds, 2) and int(folds) <= MAX_FOLDS)
         self._allow("crossfit", good, f"'auto', 0, or 2 to {MAX_FOLDS} folds")
@@ -182,26 +189,34 @@ class Discriminative(ParameterLearner):
         self._allow_numbers("tol", zero=True)
 
 
-def _choose_strength(problem: Problem) -> float:
-    """Return the prior's strength; "cv" chooses it by held-out loss."""
-    given = problem.options.l2
-    if not isinstance(given, str):
-        return float(given)
+def _choose_strengths(problem: Problem) -> Strengths:
+    """Return the priors' strengths; those set to "cv" are chosen in turn by held-out loss."""
+    given = {name: getattr(problem.options, name) for name in Strengths._fields}
+    middle = len(GRID) // 2
+    known = {n: GRID[middle] if one == "cv" else float(one or 0.0) for n, one in given.items()}
+    chosen = Strengths(**known)
+    if "cv" not in given.values():
+        return chosen
     n_folds = problem.n_folds
     n_judging = ceil(ENOUGH_ROWS * n_folds / max(problem.counts.rows.n_rows, 1))
     parts = [problem.held_out(fold) for fold in range(min(n_judging, n_folds))]
     free = [problem.start(form) for form, _, _ in parts]
 
     @cache
-    def loss(strength: float) -> float:
+    def loss(strengths: Strengths) -> float:
         total = 0.0
         for at, (form, train, score) in enumerate(parts):
             # Each fit starts from the previous one on its fold.
-            free[at], _ = problem.solve(form, train, strength, start=free[at], rough=True)
+            free[at], _ = problem.solve(form, train, strengths, start=free[at], rough=True)
             total += problem.objective(form, score, None)(free[at])[0]
         return total
 
-    def gain(before: int, after: int) -> float:
-        return loss(GRID[before]) - loss(GRID[after])
+    for name in ("correction", "l2"):
+        if given[name] == "cv":
+            ways = [chosen._replace(**{name: strength}) for strength in GRID]
 
-    return GRID[climb(gain, len(GRID) // 2, len(GRID))]
+            def gain(before: int, after: int, ways: list[Strengths] = ways) -> float:
+                return loss(ways[before]) - loss(ways[after])
+
+            chosen = ways[climb(gain, middle, len(GRID))]
+    return chosen

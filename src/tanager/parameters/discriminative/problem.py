@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,13 @@ from tanager.loglinear.objective import Objective, Penalty
 from tanager.loglinear.optimiser import minimise, remembered
 from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints
-from tanager.parameters.discriminative.forms import Direct, Extended, Form, Weighted, form_loss
+from tanager.parameters.discriminative.forms import (
+    Direct,
+    Extended,
+    Form,
+    Weighted,
+    form_loss,
+)
 from tanager.parameters.learner import N_FOLDS, ParameterLearner
 from tanager.parameters.scores import MAX_NUMBER, FamilyCells, Layout
 from tanager.parameters.tables import Tables
@@ -43,6 +49,13 @@ MOST_BATCHES = 50  # for stochastic gradient descent
 MAX_JOINT = 1 << 16  # joint values are stored as uint16
 
 
+class Strengths(NamedTuple):
+    """Precisions of the Gaussian priors: on weights or scores, and on corrections."""
+
+    l2: float
+    correction: float = 0.0
+
+
 @dataclass
 class Problem:
     """The optimisation problem of `Discriminative`."""
@@ -61,7 +74,7 @@ class Problem:
         """Learn the generative tables and lay out the cells."""
         context = plan.context
         n_crossfit = _n_crossfit(options)
-        held_out = n_crossfit or options.l2 == "cv"
+        held_out = n_crossfit or "cv" in (options.l2, options.correction)
         if held_out and counts.folds is None:
             n_folds = min(n_crossfit or N_FOLDS, max(counts.rows.n_rows, 1))
             folds = FoldPlan(context.row_seed(FOLDS_KEY), n_folds)
@@ -115,7 +128,8 @@ class Problem:
             return Direct(logs)
         if self.options.form == "extended":
             return Extended(self.layout, logs)
-        return Weighted(self.layout, logs, self.options.level)
+        correction = self.options.correction is not None
+        return Weighted(self.layout, logs, self.options.level, correction=correction)
 
     @cached_property
     def joint(self) -> Joint:
@@ -157,17 +171,17 @@ class Problem:
         return form, train, score
 
     def objective(
-        self, form: Form, sets: FoldTables, l2: float | None, batch: int | None = None
+        self, form: Form, sets: FoldTables, chosen: Strengths | None, batch: int | None = None
     ) -> Objective:
-        """Return the penalised objective, or a batch's part of it; without `l2`, the loss."""
+        """Return the penalised objective, or a batch's part of it; without strengths, the loss."""
         squared = self.options.objective == "mse"
         sets = np.repeat(sets, self.n_batches)
         if batch is not None:
             sets[np.arange(len(sets)) % self.n_batches != batch] = -1
         loss = form_loss(form, self.joint, self.located, sets, squared=squared)
-        if l2 is None:
+        if chosen is None:
             return Objective(loss)
-        penalty = self.penalty(form, l2)
+        penalty = self.penalty(form, chosen)
         if penalty is not None and batch is not None:
             penalty = penalty.part(1 / self.n_batches)
         return Objective(loss, penalty, frozen=self.frozen(form))
@@ -183,7 +197,7 @@ class Problem:
         self,
         form: Form,
         tables: FoldTables,
-        l2: float,
+        strengths: Strengths,
         *,
         start: Floats | None = None,
         progress: Progress | None = None,
@@ -197,8 +211,8 @@ class Problem:
         max_iter, tol = self.options.max_iter, self.options.tol
         if rough:
             max_iter, tol = min(max_iter, ROUGH_ITERATIONS), max(tol, ROUGH_TOL)
-        progress, objective = progress or Progress(), self.objective(form, tables, l2)
-        penalty, history = self.penalty(form, l2), []
+        progress, objective = progress or Progress(), self.objective(form, tables, strengths)
+        penalty, history = self.penalty(form, strengths), []
 
         def note(free: Floats, value: float, gradient: Floats) -> None:
             added = 0.0 if penalty is None else penalty.value(free)[0]
@@ -216,7 +230,7 @@ class Problem:
             first_step=None,
             sharp=SHARP,
             batches=[
-                self.objective(form, tables, l2, batch)
+                self.objective(form, tables, strengths, batch)
                 for batch in range(self.n_batches if self.n_batches > 1 else 0)
             ],
             report=note,
@@ -242,17 +256,23 @@ class Problem:
             "reason": found.reason,
         }
 
-    def penalty(self, form: Form, l2: float) -> Penalty | None:
+    def penalty(self, form: Form, strengths: Strengths) -> Penalty | None:
         """Return the prior on a form's free parameters; None if there is none."""
         centre = np.zeros(form.n_free) if self.options.towards == "zero" else form.generative
-        return Penalty(np.full(form.n_free, l2), centre) if l2 else None
+        strength = np.full(form.n_free, strengths.l2)
+        if isinstance(form, Weighted):
+            strength[form.n_weights :] = strengths.correction
+        return Penalty(strength, centre) if strength.any() else None
 
     def frozen(self, form: Form) -> NDArray[np.bool_] | None:
         """Return the mask of class parameters if they are held fixed."""
         if self.options.fit_prior:
             return None
         frozen = np.zeros(form.n_free, np.bool_)
-        frozen[: 1 if self.options.level == 1 else self.layout.n_classes] = True
+        n_classes = self.layout.n_classes
+        frozen[: 1 if self.options.level == 1 else n_classes] = True
+        if isinstance(form, Weighted):
+            frozen[form.n_weights : form.n_weights + n_classes] = True  # its corrections, if any
         return frozen
 
 

@@ -28,7 +28,7 @@ from tanager.codes.hashing import sample_rows
 from tanager.loglinear.optimiser import solve_linear
 from tanager.numerics import Floats
 from tanager.parameters.discriminative.forms import Direct, Weighted
-from tanager.parameters.discriminative.problem import Problem
+from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.scores import fill_tables
 from tanager.parameters.spread import (
     LEAST,
@@ -46,7 +46,7 @@ STEPS = 25  # of conjugate gradients
 LEAST_PRECISION = 0.01  # of any score
 
 
-def with_spread(tables: Tables, problem: Problem, free: Floats, l2: float) -> Tables:
+def with_spread(tables: Tables, problem: Problem, free: Floats, strengths: Strengths) -> Tables:
     """Return the tables for these free parameters, with the variances of their entries.
 
     A squared error isn't a likelihood, and generative tables without variances leave cells without
@@ -61,7 +61,7 @@ def with_spread(tables: Tables, problem: Problem, free: Floats, l2: float) -> Ta
     weights = weights * (problem.counts.rows.total_weight / max(float(weights.sum()), LEAST))
     cells = np.concatenate([np.zeros((1, chunk.n_rows), np.int32), layout.locate(chunk.codes)])
     chances = posterior(sum_entries(form.expand(free)[0], cells))
-    curvature = _Curvature(problem, free, l2, cells.T, chances, weights, base)
+    curvature = _Curvature(problem, free, strengths, cells.T, chances, weights, base)
     entries, wanted = np.zeros((layout.n_cells, layout.n_classes)), np.zeros_like(chances)
     others = 1.0 - np.eye(layout.n_classes)
     rest = np.maximum(chances @ others, 1e-150)
@@ -92,7 +92,7 @@ class _Curvature:
         self,
         problem: Problem,
         free: Floats,
-        l2: float,
+        strengths: Strengths,
         cells: NDArray[np.int32],
         chances: Floats,
         weights: Floats,
@@ -107,7 +107,7 @@ class _Curvature:
         shape = n_rows, problem.layout.n_cells
         self.rows = csr_array((np.ones(cells.size), cells.ravel(), ends), shape=shape)
         self.back = self.rows.T.tocsr()
-        penalty = problem.penalty(self.form, l2)
+        penalty = problem.penalty(self.form, strengths)
         self.precision = np.zeros(self.form.n_free) if penalty is None else penalty.strength
         frozen = problem.frozen(self.form)
         self.moving = np.ones(self.form.n_free) if frozen is None else 1.0 - frozen
