@@ -51,6 +51,7 @@ GROUPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "intervals": (),
         "monotone": (),
         "noise": (),
+        "smooth_scores": (),
         "tan_root": (),
         "unknown_inputs": (),
     },

@@ -35,7 +35,13 @@ def test_push_is_the_derivative_that_pull_transposes(options):
 
 @pytest.mark.parametrize(
     "options",
-    [{"level": 4}, {"level": 2}, {"level": 1, "correction": 1.0}, {"form": "direct"}],
+    [
+        {"level": 4},
+        {"level": 2},
+        {"level": 1, "correction": 1.0},
+        {"form": "direct"},
+        {"form": "direct", "l2": 1.0, "smooth": True},
+    ],
 )
 def test_squares_are_those_of_the_derivative(options):
     problem = pose(Discriminative(**options, crossfit=0), make_rows(3, 40, n_classes=2), "tree")

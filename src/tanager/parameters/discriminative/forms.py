@@ -7,11 +7,12 @@ derivative (Zaidi et al. 2017, table 2).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from tanager.loglinear.curves import basis
 from tanager.loglinear.joining import Joint
 from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints, log_sum_exp
@@ -37,27 +38,64 @@ class Form(Protocol):
         """Turn second derivatives w.r.t. scores into approximate ones w.r.t. free parameters."""
 
 
+class Curves(NamedTuple):
+    """Rows of parameters, (n_rows, n_classes), that are coefficients of curves over values."""
+
+    rows: slice
+    shape: tuple[int, ...]  # of the values
+    n_ordered: tuple[int, ...]  # how many are ordered along each axis
+
+    def turn(self, values: Floats, how: Callable[[Floats], Floats]) -> None:
+        """Multiply the rows by `how` of the basis of each axis, in place."""
+        own = values[self.rows].reshape(*self.shape, -1)
+        for axis, (size, n_ordered) in enumerate(zip(self.shape, self.n_ordered, strict=True)):
+            matrix = basis(size, n_ordered)
+            if matrix is not None:
+                own = np.moveaxis(np.tensordot(how(matrix), own, (1, axis)), 0, axis)
+        values[self.rows] = own.reshape(-1, values.shape[1])
+
+
+def _turned(curves: Sequence[Curves], values: Floats, how: Callable[[Floats], Floats]) -> Floats:
+    """Return parameters, (n_rows, n_classes), with all curves multiplied by `how` of the bases."""
+    out = values.copy() if curves else values
+    for one in curves:
+        one.turn(out, how)
+    return out
+
+
+def _inverse(matrix: Floats) -> Floats:
+    return np.asarray(np.linalg.inv(matrix))
+
+
+def _squared(matrix: Floats) -> Floats:
+    return matrix.T**2
+
+
 class Direct:
-    r"""Free scores, :math:`\beta = z` (equations 8 to 11).
+    r"""Free scores, :math:`\beta = z` (equations 8 to 11), or smooth ones.
 
     Only the first set of the generative tables, (n_tables, n_cells, n_classes), is used, as a
-    starting point.
+    starting point. The scores of cells in `curves` are smooth, and z their coefficients.
     """
 
-    def __init__(self, logs: Floats) -> None:
-        self._shape = (1, *logs.shape[1:])
-        self.generative = logs[0, :-1].ravel()
+    def __init__(self, logs: Floats, curves: Sequence[Curves] = ()) -> None:
+        self._shape, self._curves = (1, *logs.shape[1:]), curves
+        self.generative = self.free_of(logs[0])
         self.n_free = self.generative.shape[0]
+
+    def free_of(self, scores: Floats) -> Floats:
+        """Return the free parameters with these scores, (n_cells, n_classes)."""
+        return _turned(self._curves, scores[:-1], _inverse).ravel()
 
     def expand(self, free: Floats) -> Floats:
         """Return the scores."""
         out = np.zeros(self._shape)
-        out[0, :-1] = free.reshape(-1, out.shape[2])
+        out[0, :-1] = _turned(self._curves, free.reshape(-1, out.shape[2]), np.asarray)
         return out
 
     def pull(self, free: Floats, slopes: Floats) -> Floats:  # noqa: ARG002
         """Return the derivatives of the cells that hold parameters."""
-        return slopes[0, :-1].ravel()
+        return _turned(self._curves, slopes[0, :-1], np.transpose).ravel()
 
     def push(self, free: Floats, step: Floats) -> Floats:  # noqa: ARG002
         """Return the step's scores."""
@@ -65,7 +103,7 @@ class Direct:
 
     def pull_squares(self, curvature: Floats) -> Floats:
         """Return the second derivatives of the cells that hold parameters."""
-        return curvature[0, :-1].ravel()
+        return _turned(self._curves, curvature[0, :-1], _squared).ravel()
 
 
 class Extended(Direct):
@@ -120,11 +158,17 @@ class Weighted:
 
     `logs`, (n_tables, n_cells, n_classes), are one set of generative tables, or one per fold;
     `tie_cells` has the levels at which cells share a weight. With `correction`, a free number per
-    value and class is added.
+    value and class is added; those of values in `curves` are smooth.
     """
 
     def __init__(
-        self, layout: Layout, logs: Floats, level: int, *, correction: bool = False
+        self,
+        layout: Layout,
+        logs: Floats,
+        level: int,
+        *,
+        correction: bool = False,
+        curves: Sequence[Curves] = (),
     ) -> None:
         self._terms = [_Term(logs, *tie_cells(layout, level))]
         if correction:
@@ -133,12 +177,12 @@ class Weighted:
         self.n_free = sum(term.n_free for term in self._terms)
         self.generative = np.zeros(self.n_free)
         self.generative[: self.n_weights] = 1.0
-        self._shape = logs.shape
+        self._shape, self._curves = logs.shape, curves
 
     def expand(self, free: Floats) -> Floats:
         """Return the scores."""
         out = np.zeros(self._shape)
-        parts = np.split(free, [self.n_weights])
+        parts = np.split(self._turned(free, np.asarray), [self.n_weights])
         for term, part in zip(self._terms, parts, strict=False):
             out += term.look_up(part) * term.logs
         out[:, -1] = 0.0
@@ -150,15 +194,24 @@ class Weighted:
 
     def pull(self, free: Floats, slopes: Floats) -> Floats:  # noqa: ARG002
         """Sum the derivatives of the cells that share a parameter."""
-        return np.concatenate([term.gather(slopes * term.logs) for term in self._terms])
+        found = np.concatenate([term.gather(slopes * term.logs) for term in self._terms])
+        return self._turned(found, np.transpose)
 
     def pull_squares(self, curvature: Floats) -> Floats:
         """Sum the second derivatives of the cells that share a parameter."""
-        return np.concatenate([term.gather(curvature * term.logs**2) for term in self._terms])
+        found = np.concatenate([term.gather(curvature * term.logs**2) for term in self._terms])
+        return self._turned(found, _squared)
 
     def weights(self, free: Floats) -> Floats:
         """Return the weight of each cell's logarithm, (n_cells, n_classes)."""
         return self._terms[0].look_up(free[: self.n_weights])
+
+    def _turned(self, free: Floats, how: Callable[[Floats], Floats]) -> Floats:
+        if not self._curves:
+            return free
+        added = free[self.n_weights :].reshape(-1, self._shape[2])
+        turned = _turned(self._curves, added, how)
+        return np.concatenate([free[: self.n_weights], turned.ravel()])
 
 
 class _Term(NamedTuple):

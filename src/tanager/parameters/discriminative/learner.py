@@ -65,6 +65,11 @@ class Discriminative(ParameterLearner):
         Precision of the prior, centred at 0, of a free number per value and
         class added to the weighted terms; None for no such numbers.
         For ``form="weighted"``.
+    smooth : bool
+        Whether adjacent values of ordered features (numbers, dates, ordered categories)
+        have similar scores: with ``form="direct"``, along the feature and its parents, or
+        for the corrections of ``form="weighted"``. They are then curves, whose coefficients the
+        prior (`l2`, or `correction`) keeps small. Use it with fine bins: ``bins="fine"``.
     objective : {"cll", "mse"}
         Conditional log-likelihood, or the squared error of the posterior.
     fit_prior : bool
@@ -126,6 +131,7 @@ class Discriminative(ParameterLearner):
     base: str | ParameterLearner = "m-estimate"
     crossfit: int | str = "auto"
     correction: float | str | None = None
+    smooth: bool = False
     objective: str = "cll"
     fit_prior: bool = True
     unseen: str = "coarser"
@@ -161,7 +167,7 @@ class Discriminative(ParameterLearner):
         return fill_tables(
             problem.layout,
             scores,
-            problem.layout.counts(problem.trees),
+            problem.seen(),
             problem.base,
             self.unseen,
             normalized=normalized,
@@ -177,6 +183,12 @@ class Discriminative(ParameterLearner):
         for name, plain in off.items():
             allowed = f"{plain[0]!r}; others are for weights on generative tables, form='weighted'"
             self._allow(name, weighted or getattr(self, name) in plain, allowed)
+        prior = self.l2 if self.form == "direct" else weighted and self.correction
+        self._allow(
+            "smooth",
+            self.smooth is False or (self.smooth is True and bool(prior)),
+            "False; or True for form='direct' with an l2 above 0, or 'weighted' with a correction",
+        )
         for name in ("l2", "correction"):
             given = getattr(self, name)
             number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0

@@ -20,8 +20,10 @@ from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joint
 from tanager.loglinear.objective import Objective, Penalty
 from tanager.loglinear.optimiser import minimise, remembered
 from tanager.loglinear.rows import LocatedTable
+from tanager.loglinear.steps import fill_order
 from tanager.numerics import Floats, Ints
 from tanager.parameters.discriminative.forms import (
+    Curves,
     Direct,
     Extended,
     Form,
@@ -125,11 +127,33 @@ class Problem:
     def form(self, logs: Floats) -> Form:
         """Return the parameterisation on top of sets of generative tables."""
         if self.options.form == "direct":
-            return Direct(logs)
+            return Direct(logs, self.curves)
         if self.options.form == "extended":
             return Extended(self.layout, logs)
-        correction = self.options.correction is not None
-        return Weighted(self.layout, logs, self.options.level, correction=correction)
+        return Weighted(
+            self.layout,
+            logs,
+            self.options.level,
+            correction=self.options.correction is not None,
+            curves=self.curves,
+        )
+
+    @cached_property
+    def curves(self) -> list[Curves]:
+        """The families' cells as curves, or their values if corrections are smooth."""
+        found, first, ordered = list[Curves](), 1, self.layout.domain.n_ordered
+        for family in self.layout.families if self.options.smooth else ():
+            along = tuple(ordered[member] for member in family.members.tolist())
+            if self.options.form == "weighted":
+                rows = slice(first, first + family.arity)
+                found.append(Curves(rows, (family.arity,), along[-1:]))
+                first = rows.stop
+            elif family.contexts is None:
+                found.append(Curves(family.cells, family.shape, along))
+            else:
+                shape = family.n_contexts, family.arity
+                found.append(Curves(family.cells, shape, (0, along[-1])))
+        return found
 
     @cached_property
     def joint(self) -> Joint:
@@ -263,6 +287,16 @@ class Problem:
         if isinstance(form, Weighted):
             strength[form.n_weights :] = strengths.correction
         return Penalty(strength, centre) if strength.any() else None
+
+    def seen(self) -> Floats:
+        """Return how often each cell was seen, with a small amount if others of its curve were."""
+        counts = self.layout.counts(self.trees)
+        for rows, shape, n_ordered in self.curves if self.options.form == "direct" else ():
+            own = counts[rows].reshape(shape)
+            for axis, known in enumerate(n_ordered):
+                own = fill_order(own, axis, known) if known > 2 else own
+            counts[rows] = own.ravel()
+        return counts
 
     def frozen(self, form: Form) -> NDArray[np.bool_] | None:
         """Return the mask of class parameters if they are held fixed."""

@@ -77,7 +77,7 @@ def with_spread(tables: Tables, problem: Problem, free: Floats, strengths: Stren
         entries += moved**2 / DRAWS
     wanted = of_scores(wanted, chances)
     entries = scale_entries(np.maximum(entries, LEAST), cells, wanted)
-    filled = fill_tables(layout, entries, layout.counts(problem.trees), base, "generative")
+    filled = fill_tables(layout, entries, problem.seen(), base, "generative")
     families = [
         found if type(found) is type(table) else found.to_dense()
         for found, table in zip(filled.families, tables.families, strict=True)
@@ -132,7 +132,7 @@ class _Curvature:
             moved = self.form.weights(self.free) * logs
             wanted -= self._pull(self._by_cell(moved))
         elif self.towards_generative and isinstance(self.form, Direct):
-            wanted += self.precision * logs[:-1].ravel()
+            wanted += self.precision * self.form.free_of(logs)
         wanted = (self.moving * wanted)[:, None]
         found = solve_linear(self._times, wanted, self.scale[:, None], STEPS)
         return moved + self.form.push(self.free, found[:, 0])[0]
