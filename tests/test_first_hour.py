@@ -267,7 +267,7 @@ MISTAKES = [
     (("drift", MODEL, "nowhere.csv"), 1, "No such file or folder: nowhere.csv"),
     (("sample", MODEL, "--given", "city=nowhere"), 2, "has no value 'nowhere'"),
     (("import", TABLE, "--target", "x", "-o", "x.tanager"), 2, "extension"),
-    (("report", TABLE, "-o", "y.html"), 2, "is neither a model file nor the run file"),
+    (("report", TABLE, "-o", "y.html"), 1, "this isn't a model file"),
     (("report", MODEL, NEW, "-o", "y.html"), 2, "DATA has no column 'label'"),
     (("evaluate", TABLE, "-t", "label", "--folds", "1"), 2, "--folds 1. Allowed"),
     (("evaluate", TABLE, "-t", "label", "--folds", "999"), 2, "the table has 200"),

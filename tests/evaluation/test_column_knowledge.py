@@ -77,7 +77,7 @@ def test_others_get_ordered_categories_as_their_places():
     [
         ({"monotonic": ("size=+1",)}, "tan/hdp", "no meaning for any of the classifiers"),
         ({"monotonic": ("other=+1",)}, "naive/layered", "no column 'other'"),
-        ({"ordered": ("size",)}, "naive/layered", "an equals sign and its values"),
+        ({"ordered": ("size",)}, "naive/layered", "a column, '=', and its values"),
     ],
 )
 def test_mistakes_are_told_before_the_first_cell(said, classifier, message):
