@@ -54,7 +54,7 @@ class PolyaTree(Generative):
         """Answer for the left-out rows by tables of the others."""
         said = []
         for part, rows in zip(trial.parts, trial.held, strict=True):
-            structure, tables = self._tables(part)
+            structure, tables = self._tables(part, intervals=False)
             codes = rows.gather().codes
             grouped = group_codes(codes, part.groups)
             joint = tables.log_joint(structure, grouped, part.grouped_counts.domain.arities)
@@ -62,8 +62,8 @@ class PolyaTree(Generative):
                 known = codes[feature] < len(logs)
                 joint[known] += logs[codes[feature][known]]
             said.append(log_posterior(joint))
-        self.held_out = np.concatenate(said)
-        self.loss = type(self).latest = trial.loss(self.held_out)
+        self.tell(trial, said)
+        type(self).latest = self.loss
 
     def scores(self, part):
         """Return the tables' logarithms."""

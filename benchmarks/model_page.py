@@ -48,15 +48,15 @@ def tumours() -> tuple[str, BayesNetClassifier, pa.Table, np.ndarray]:
 
 def rays() -> tuple[str, BayesNetClassifier, pa.Table, np.ndarray]:
     """Return the default model of more than 5,000 rows, whose numbers have 255 intervals."""
-    from tanager.cli.demo import load_example
+    from tests.keel import read_keel
 
-    example = load_example()
-    order = np.random.default_rng(0).permutation(example.table.num_rows)
+    table, labels = read_keel("magic")
+    order = np.random.default_rng(0).permutation(table.num_rows)
     n_train = min(12_000, 2 * len(order) // 3)
     train, test = order[:n_train], order[n_train:]
-    clf = BayesNetClassifier().fit(example.table.take(train), example.labels[train])
-    title = f"{example.title}: the default, {example.table.num_columns} numbers of 255 intervals"
-    return title, clf, example.table.take(test), example.labels[test]
+    clf = BayesNetClassifier().fit(table.take(train), labels[train])
+    title = f"MAGIC gamma rays: the default, {table.num_columns} numbers of 255 intervals"
+    return title, clf, table.take(test), labels[test]
 
 
 def wide(n_features: int, n_classes: int, n_values: int) -> tuple[str, Any, pa.Table, np.ndarray]:
