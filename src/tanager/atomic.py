@@ -14,7 +14,13 @@ from pathlib import Path
 
 from tanager.errors import ConfigurationError
 
-ABANDONED = 86_400  # seconds after which a temporary file is taken for that of a killed process
+try:
+    import fcntl
+except ImportError:  # a platform without advisory locks
+    fcntl = None  # type: ignore[assignment]
+
+# Seconds after which a temporary file is taken for that of a killed process, without locks.
+ABANDONED = 86_400
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)  # only writing raises these
 
 
@@ -22,23 +28,25 @@ _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)  # only writing r
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path in the same folder that becomes `path` when the block succeeds.
 
-    If anything fails, the temporary file is removed and the old one stays. Links into other
-    folders, and anything that isn't a regular file, are rejected. A file keeps its permissions.
+    If anything fails, the temporary file is removed and the old one stays; what a killed process
+    left is removed by the next write. Links into other folders, and anything that isn't a regular
+    file, are rejected. A file keeps its permissions.
     """
     final = destination(path)
     old = _facts(final)
-    part = _temporary(final)
+    part, handle = _temporary(final), None
     try:
         # A new file gets the usual permissions; one that replaces another never has
         # wider permissions than that, not even while it's being written.
         mode = 0o666 if old is None else stat.S_IMODE(old.st_mode) & 0o666
-        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode | 0o600))
+        handle = _create(part, mode | 0o600)
         yield part
         with part.open("rb+") as file:
             os.fsync(file.fileno())
         if old is not None:
             _keep_permissions(part, old)
         part.replace(final)
+        _sync_folder(final.parent)
     except OSError as error:
         # Name the file the user asked for: the temporary name would be meaningless.
         if error.filename in (str(part), part) or (error.filename is None and error.errno in _DISK):
@@ -48,17 +56,58 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             part.unlink(missing_ok=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def _create(part: Path, mode: int) -> int | None:
+    """Create a temporary file and lock it, to distinguish it from an abandoned one."""
+    while True:
+        handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
+        if fcntl is None:
+            os.close(handle)
+            return None
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        if part.exists():  # else another writer took it for an abandoned one before it was locked
+            return handle
+        os.close(handle)
+
+
+def _remove_abandoned(part: Path) -> None:
+    """Remove the temporary file of a killed process, while holding the lock of a live one."""
+    if fcntl is None:
+        if part.lstat().st_mtime < time.time() - ABANDONED:
+            part.unlink()
+        return
+    handle = os.open(part, os.O_RDONLY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        part.unlink()
+    finally:
+        os.close(handle)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make a new name itself durable, if folders can be opened."""
+    with suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def _temporary(final: Path) -> Path:
-    """Return a temporary path next to the final one; remove those of processes killed long ago."""
+    """Return a temporary path next to the final one; remove those of killed processes."""
     # Leave room for the rest of the name: most file systems allow 255 bytes.
     start = final.name.encode(errors="surrogateescape")[:200].decode(errors="ignore")
     ours = re.compile(rf"\.{re.escape(start)}\.[0-9a-f]{{8}}\.part", re.DOTALL)
     with suppress(OSError):
         for path in final.parent.iterdir():
-            if ours.fullmatch(path.name) and path.lstat().st_mtime < time.time() - ABANDONED:
-                path.unlink()
+            if ours.fullmatch(path.name):
+                with suppress(OSError):  # a live writer holds the lock
+                    _remove_abandoned(path)
     return final.with_name(f".{start}.{secrets.token_hex(4)}.part")
 
 

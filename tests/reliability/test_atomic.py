@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tanager import atomic
 from tanager.atomic import ABANDONED, replacing, write_text
 from tanager.errors import ConfigurationError
 
@@ -101,7 +102,12 @@ def age(path):
     os.utime(path, (long_ago, long_ago))
 
 
-def test_what_a_killed_writer_left_is_removed_a_day_later(tmp_path):
+@pytest.mark.parametrize("locks", [True, False])
+def test_what_a_killed_writer_left_is_removed_by_the_next(tmp_path, monkeypatch, locks):
+    if not locks:
+        monkeypatch.setattr(atomic, "fcntl", None)
+    elif atomic.fcntl is None:
+        pytest.skip("no advisory locks here")
     code = (
         "import os, signal\nfrom tanager.atomic import replacing\n"
         f"with replacing({str(tmp_path / 'a')!r}) as part:\n"
@@ -109,7 +115,8 @@ def test_what_a_killed_writer_left_is_removed_a_day_later(tmp_path):
     )
     subprocess.run([sys.executable, "-c", code], check=False)
     (left,) = tmp_path.iterdir()
-    age(left)
+    if not locks:
+        age(left)
     with replacing(tmp_path / "a") as part:  # a live writer's file is left alone
         part.write_text("whole")
         write_text(tmp_path / "a", "other")
@@ -159,6 +166,33 @@ def test_only_abandoned_files_of_the_same_name_are_removed(tmp_path):
         age(tmp_path / name)
     write_text(tmp_path / "a", "x")
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted([*kept, "a"])
+
+
+@pytest.mark.skipif(atomic.fcntl is None, reason="no advisory locks here")
+def test_a_writer_whose_file_is_taken_for_an_abandoned_one_makes_it_again(tmp_path, monkeypatch):
+    """Between making a temporary file and locking it, another writer may remove it."""
+    path = tmp_path / "secret"
+    path.write_text("old")
+    path.chmod(0o600)
+    opened = []
+
+    def open_and_lose(name, flags, *mode, real=os.open):
+        handle = real(name, flags, *mode)
+        if flags & os.O_EXCL:
+            opened.append(name)
+            if len(opened) == 1:
+                atomic._remove_abandoned(Path(name))
+        return handle
+
+    monkeypatch.setattr(os, "open", open_and_lose)
+    with replacing(path) as part:
+        assert len(opened) == 2
+        assert part.exists()
+        assert stat.S_IMODE(part.stat().st_mode) == 0o600
+        with pytest.raises(BlockingIOError):
+            atomic._remove_abandoned(part)  # the lock holds
+        part.write_text("new")
+    assert path.read_text() == "new"
 
 
 def test_an_error_names_the_file_that_was_asked_for(tmp_path, monkeypatch):
