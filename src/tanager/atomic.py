@@ -102,13 +102,18 @@ def _temporary(final: Path) -> Path:
     """Return a temporary path next to the final one; remove those of killed processes."""
     # Leave room for the rest of the name: most file systems allow 255 bytes.
     start = final.name.encode(errors="surrogateescape")[:200].decode(errors="ignore")
-    ours = re.compile(rf"\.{re.escape(start)}\.[0-9a-f]{{8}}\.part", re.DOTALL)
+    remove_abandoned(final.parent, re.escape(start))
+    return final.with_name(f".{start}.{secrets.token_hex(4)}.part")
+
+
+def remove_abandoned(folder: Path, name: str = ".*") -> None:
+    """Remove what killed processes left of files whose names match, or of all files."""
+    ours = re.compile(rf"\.{name}\.[0-9a-f]{{8}}\.part", re.DOTALL)
     with suppress(OSError):
-        for path in final.parent.iterdir():
+        for path in folder.iterdir():
             if ours.fullmatch(path.name):
                 with suppress(OSError):  # a live writer holds the lock
                     _remove_abandoned(path)
-    return final.with_name(f".{start}.{secrets.token_hex(4)}.part")
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -169,6 +169,14 @@ def test_only_abandoned_files_of_the_same_name_are_removed(tmp_path):
 
 
 @pytest.mark.skipif(atomic.fcntl is None, reason="no advisory locks here")
+def test_files_of_live_writers_stay_when_a_folder_is_cleared(tmp_path):
+    (tmp_path / ".b.0123abcd.part").write_text("half")
+    with replacing(tmp_path / "a") as part:
+        atomic.remove_abandoned(tmp_path)
+        assert list(tmp_path.iterdir()) == [part]
+
+
+@pytest.mark.skipif(atomic.fcntl is None, reason="no advisory locks here")
 def test_a_writer_whose_file_is_taken_for_an_abandoned_one_makes_it_again(tmp_path, monkeypatch):
     """Between making a temporary file and locking it, another writer may remove it."""
     path = tmp_path / "secret"

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from tanager import __version__
-from tanager.atomic import write_text
+from tanager.atomic import remove_abandoned, write_text
 from tanager.engines import FitContext
 from tanager.engines.journal import JournalEngine
 from tanager.errors import ConfigurationError, ModelFileError
@@ -88,9 +88,10 @@ class FitCheckpoint:
     def clear(self) -> None:
         """Remove everything, including what killed fits left of other stages."""
         self._journal.end()
-        for pattern in ("passes-*.npz", "checkpoint.json", ".*.part"):
+        for pattern in ("passes-*.npz", "checkpoint.json"):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
+        remove_abandoned(self.folder)
 
     def _read(self) -> dict[str, Any]:
         """Return the content of the file, empty if there is none."""
