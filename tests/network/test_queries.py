@@ -152,9 +152,11 @@ def test_the_most_probable_completions_come_to_an_end(network):
 
 
 def test_most_probable_under_uncertain_evidence(network, joint):
-    under = weigh(joint, d=[1 / 3, 1])
-    found = network.most_probable({"d": Soft({0: 0.3, 1: 0.9})}, n=3)
-    best = np.sort(under.ravel())[::-1][:3] / under.sum()
+    values = network.codebook.columns[0].values.to_pylist()
+    chances = {"lo": 0.5, "mid": 0.2, "hi": 0.8}
+    under = weigh(joint, d=[0.3, 0.9], a=[chances[value] for value in values])
+    found = network.most_probable({"d": Soft({0: 0.3, 1: 0.9}), "a": Soft(chances)}, n=60)
+    best = np.sort(under.ravel())[::-1][:60] / under.sum()
     np.testing.assert_allclose([c.probability for c in found], best, atol=1e-9)
 
 

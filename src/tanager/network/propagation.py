@@ -56,7 +56,7 @@ class Propagation:
     known : mapping
         Codes of features.
     log_likelihoods : mapping
-        Of other features, (arity,).
+        Of features, known ones included, (arity,).
     log_classes : ndarray of float64, shape (n_classes,)
         Log-likelihoods of the classes.
     kept : tuple of int
@@ -119,12 +119,14 @@ class Propagation:
         """Return log P(x | y, parents) over the unknown members, (n_classes, *views)."""
         feature = self.structure.selected[at]
         logs, within = self.views.spell(at, known_views), self.views.within[at]
+        likelihood = self.log_likelihoods.get(feature)
         if feature in self.known:
-            logs = logs if within is None else logs + within[self.known[feature]]
+            code = self.known[feature]
+            logs = logs if within is None else logs + within[code]
+            logs = logs if likelihood is None else logs + likelihood[code]
         else:
             groups, n_classes = self.views.groups[feature], logs.shape[-1]
             inside = np.zeros((len(groups), n_classes)) if within is None else within
-            likelihood = self.log_likelihoods.get(feature)
             inside = inside if likelihood is None else inside + likelihood[:, None]
             self.inner[feature] = Inner(groups, inside)
             if likelihood is not None or self.maximise:
