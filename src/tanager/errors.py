@@ -8,6 +8,7 @@ from difflib import get_close_matches
 
 __all__ = [
     "ApproximationWarning",
+    "ColumnTypeError",
     "ColumnWarning",
     "ConfigurationError",
     "DataError",
@@ -33,6 +34,10 @@ class TanagerError(ValueError):
 
 class DataError(TanagerError):
     """The data can't be used as given: a column, a value, the target or a file."""
+
+
+class ColumnTypeError(DataError, TypeError):
+    """A column holds objects that have no meaning as values; also what scikit-learn raises."""
 
 
 class ConfigurationError(TanagerError):

@@ -7,8 +7,9 @@ import pyarrow as pa
 import pytest
 from sklearn.exceptions import DataConversionWarning
 
+from tanager import BayesNetClassifier
 from tanager.codes import learn_codebook
-from tanager.codes.targets import class_factors
+from tanager.codes.targets import as_weights, class_factors
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, DataError
 
@@ -172,3 +173,16 @@ def test_factors_of_classes():
     for wrong in ("heavy", 3, {"z": 1.0}, {"no": -1.0}):
         with pytest.raises(ConfigurationError, match=r"class_weight"):
             class_factors(wrong, classes, sums)
+
+
+@pytest.mark.parametrize("unit", ["timedelta64[s]", "datetime64[s]", "complex"])
+def test_weights_of_other_kinds_are_refused(unit):
+    given = np.arange(1, 4).astype(unit)
+    with pytest.raises(DataError, match="sample_weight holds a value that isn't a number"):
+        as_weights(given, 3)
+
+
+def test_weights_in_a_column_of_dates_are_refused():
+    table = pa.table({"a": [1, 2], "w": pa.array([1, 2], pa.timestamp("s"))})
+    with pytest.raises(DataError, match="The weights in column 'w' are dates or times"):
+        BayesNetClassifier("naive", "laplace").fit(table, [0, 1], sample_weight="w")

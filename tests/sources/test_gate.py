@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.errors import ColumnWarning, ConfigurationError, DataError
+from tanager.errors import ColumnTypeError, ColumnWarning, ConfigurationError, DataError
 from tanager.sources import open_source
 from tanager.sources.gate import admit_array, admit_column, decimals_to_floats
 
@@ -377,3 +377,100 @@ def test_arrow_columns_in_a_dict():
 def test_ragged_labels_are_refused():
     with pytest.raises(DataError, match="isn't a list of labels"):
         fit(NUMBERS[:, None], [[1, 2], [3]] * (N // 2))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        DAYS,
+        np.array([2**60 + 1, 2**60 + 2, 2**60 + 3]),
+        np.array([True, False, True]),
+        np.array(["a", "b", "c"]),
+        np.array(["a", "b", {"x"}], object),
+    ],
+)
+def test_what_a_mask_hides_is_missing_and_the_rest_is_as_it_is(values):
+    values = values[:3]
+    masked = np.ma.masked_array(values, mask=[False, False, True])
+    expected = [*admit_column(values[:2], "x").to_pylist(), None]
+    assert open_source({"x": masked}).column("x").to_pylist() == expected
+    assert open_source(masked.reshape(-1, 1)).column("x0").to_pylist() == expected
+
+
+def test_masked_records_labels_and_weights():
+    records = np.ma.array([(1, 2.5), (3, 4.5)], [("a", int), ("b", float)], mask=[(1, 0), (0, 1)])
+    source = open_source(records)
+    assert source.column("a").to_pylist() == [None, 3]
+    assert source.column("b").to_pylist() == [2.5, None]
+    hidden = np.arange(N) == 4
+    with pytest.raises(DataError, match="first in row 4"):
+        fit({"x": NUMBERS}, np.ma.masked_array(Y, mask=hidden))
+    with pytest.raises(DataError, match="sample_weight of row 4 is nan"):
+        fit({"x": NUMBERS}).fit({"x": NUMBERS}, Y, np.ma.masked_array(np.ones(N), mask=hidden))
+
+
+def test_rows_with_names_that_are_no_texts():
+    frame = pd.DataFrame(np.c_[NUMBERS, WORDS == "a"])
+    rows = frame.to_dict("records")
+    assert open_source(rows).column("0").to_pylist() == frame[0].tolist()
+    clf = fit(frame)
+    assert np.array_equal(clf.predict_proba(rows), clf.predict_proba(frame))
+    assert np.array_equal(clf.predict_proba(rows[:1]), clf.predict_proba(frame[:1]))
+    for twice in ({1: [1], "1": [2]}, [{1: 1, "1": 2}]):
+        with pytest.raises(DataError, match="Duplicated column name"):
+            open_source(twice)
+
+
+@pytest.mark.parametrize(
+    "column", [{1, 2}, {0: 1.5, 1: 2.5}, pd.DataFrame({"x": [1]}), pl.DataFrame({"x": [1]})]
+)
+def test_a_column_without_an_order_of_rows_is_refused(column):
+    with pytest.raises(ColumnTypeError, match=r"^Column 'a' is a .*Pass its values as a list"):
+        open_source({"a": column})
+
+
+@pytest.mark.parametrize(
+    "rows", [[pd.DataFrame({"a": [1]})] * 2, [np.zeros((2, 2))] * 2, [b"ab", b"cd"]]
+)
+def test_rows_of_other_dimensions_are_refused(rows):
+    with pytest.raises(DataError, match=r"Row 0 is a .*one value for each column|got 1D array"):
+        open_source(rows)
+
+
+def test_objects_without_a_meaning_are_refused_with_a_remedy():
+    clf = fit({"x": NUMBERS})
+    for given in ([{"x": [1.0]}], [{"x": np.array([1.0])}], {"x": [{"a": 1}] * 6}):
+        with pytest.raises(
+            DataError, match=r"every argument must be a string or a number. Convert"
+        ):
+            clf.predict_proba(given)
+    for grouped in (pd.DataFrame({"a": [1]}).groupby("a"), pd.Categorical(["a"]), pd.array([1])):
+        with pytest.raises(DataError, match=r"is a DataFrameGroupBy. Allowed|got 1D array"):
+            open_source(grouped)
+    assert open_source({"x": np.array(1.5)[()]}).column("x").to_pylist() == [1.5]
+    with pytest.raises(DataError, match="holds a ndarray"):
+        open_source({"x": np.array(1.5)})
+
+
+def test_matrices_of_numpy_are_arrays():
+    X = np.c_[NUMBERS.round(1), NUMBERS]
+    clf = fit(X.view(np.matrix))
+    assert np.array_equal(clf.predict_proba(X.view(np.matrix)), fit(X).predict_proba(X))
+
+
+def test_periods_are_dates_in_every_frame():
+    months = pd.Series(pd.period_range("2020-01", periods=N, freq="M"))
+    starts = months.dt.to_timestamp()
+    clf = fit({"m": starts})
+    for X in (pd.DataFrame({"m": months}), {"m": months}):
+        assert fit(X).network_ == clf.network_
+        assert np.array_equal(clf.predict_proba(X), clf.predict_proba({"m": starts}))
+    with pytest.raises(DataError, match="the target is of the type timestamp"):
+        fit({"x": NUMBERS}, months)
+
+
+def test_minus_zero_is_zero_among_categories():
+    clf = fit({"x": pd.Categorical(Y / 2)})
+    assert np.array_equal(
+        clf.predict_proba({"x": pd.Categorical([-0.0] * 6)}), clf.predict_proba({"x": [0.0] * 6})
+    )

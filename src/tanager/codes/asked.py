@@ -70,7 +70,7 @@ def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int,
             )
         try:
             found[at] = admit_column(given, f"ordered[{name!r}]")
-        except (DataError, TypeError) as error:
+        except DataError as error:
             raise ConfigurationError(str(error), parameter="ordered") from error
     return found
 

@@ -141,6 +141,8 @@ class CategoricalColumn(_CodedColumn):
         codes = np.full(len(values), self.unlisted_code, dtype=np.uint16)
         if len(self.values):
             found = to_family(values, self.family, self.name, self.values)
+            if self.family == "real":
+                found = pc.add(found, 0.0)  # -0.0, which is looked up as another number than 0.0
             found = pc.index_in(found, value_set=self.values)
             known = plain_numbers(found.is_valid())
             codes[known] = plain_numbers(found.drop_null())

@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from tanager.codes.columns import CategoricalColumn
 from tanager.codes.rows import MAX_ARITY, code_dtype
-from tanager.codes.values import FAMILY_TYPES, distinct_values, family_of, sort_values, to_numbers
+from tanager.codes.values import (
+    FAMILY_TYPES,
+    distinct_values,
+    family_of,
+    is_temporal,
+    sort_values,
+    to_numbers,
+)
 from tanager.errors import ConfigurationError, DataError, invalid, listed
 from tanager.numerics import Floats
 from tanager.sources.gate import EXACT, admit_array, admit_column, numpy_dtype, value_type
@@ -57,6 +64,9 @@ def _as_array(y: Any, warn: bool, name: str | None) -> NDArray[Any]:
     """Return labels as a one-dimensional NumPy array."""
     try:
         array = np.asarray(y)
+        if np.ma.is_masked(y):
+            array = array.astype(object)
+            array[np.ma.getmaskarray(y)] = None
         if isinstance(y, list | tuple) and _loses(array, y):
             array = np.empty(len(y), dtype=object)
             array[:] = y
@@ -86,7 +96,7 @@ def _admit(y: Any, name: str | None) -> pa.Array:
     """Convert labels to a supported Arrow type, as for other columns."""
     try:
         return admit_column(y, f"the {_called(name)}")
-    except (DataError, TypeError) as error:
+    except DataError as error:
         raise DataError(f"Unknown label type: {error}") from error
 
 
@@ -212,7 +222,12 @@ def _called(name: str | None) -> str:
 def as_weights(sample_weight: Any, n_rows: int | None) -> Floats:
     """Return row weights as float64 after checking them; a number is the weight of every row."""
     try:
-        weights = admit_array(np.asarray(sample_weight, dtype=np.float64))
+        given = np.asarray(sample_weight)
+        if given.dtype.kind in "cmM":
+            raise TypeError(f"its type is {given.dtype}")
+        weights = admit_array(given.astype(np.float64))
+        if np.ma.is_masked(sample_weight):
+            weights[np.ma.getmaskarray(sample_weight)] = np.nan
     except (TypeError, ValueError, OverflowError) as error:
         raise DataError(
             f"sample_weight holds a value that isn't a number ({error}). Pass one number per row."
@@ -250,8 +265,10 @@ def _are_weights(weights: Floats) -> NDArray[np.bool_]:
 
 def weight_column(column: pa.Array, name: str, start: int) -> Floats:
     """Return the weights in some rows of a column, from row `start` on; raise if one is null."""
-    if family_of(column.type, name) == "text":
-        raise DataError(f"The weights in column {name!r} are text. {_WEIGHTS}")
+    is_text = family_of(column.type, name) == "text"
+    if is_text or is_temporal(column.type):
+        kind = "text" if is_text else "dates or times"
+        raise DataError(f"The weights in column {name!r} are {kind}. {_WEIGHTS}")
     numbers, nulls = to_numbers(column, name)
     if nulls is not None:
         row = start + int(np.argmax(nulls))

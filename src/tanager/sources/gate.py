@@ -7,7 +7,7 @@ distinct.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.errors import DataError
+from tanager.errors import ColumnTypeError, DataError
 from tanager.escaping import abridged
 
 EXACT = 2**53  # floats represent every whole number up to here
@@ -48,7 +48,14 @@ def admit_column(values: Any, what: str) -> pa.Array:
         return _from_arrow(values, what)
     if isinstance(values, np.ndarray):
         return _from_numpy(values, what)
+    if isinstance(values, Mapping | Set) or hasattr(values, "columns"):
+        raise ColumnTypeError(
+            f"{what} is a {type(values).__name__}, which has no order of rows. Pass its values as "
+            "a list or an array."
+        )
     if hasattr(values, "__arrow_c_stream__"):
+        if type(getattr(values, "dtype", None)).__name__ == "PeriodDtype":
+            values = values.dt.to_timestamp()
         try:
             found = pa.chunked_array(values)
         except _UNREADABLE:  # a pandas Series of objects, or of a type that Arrow lacks
@@ -61,6 +68,11 @@ def admit_column(values: Any, what: str) -> pa.Array:
 
 def pandas_to_arrow(frame: Any) -> pa.Table:
     """Return a pandas DataFrame as an Arrow table, without its index."""
+    for at, (name, kind) in enumerate(frame.dtypes.items()):
+        convert = _pandas_conversion(kind, f"Column {str(name)!r}")
+        if convert is not None:
+            frame = frame.copy(deep=False)
+            frame.isetitem(at, convert(frame.iloc[:, at]))
     try:
         return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
     except _UNREADABLE:
@@ -68,6 +80,24 @@ def pandas_to_arrow(frame: Any) -> pa.Table:
     names = [str(name) for name in frame.columns]
     columns = [admit_column(frame.iloc[:, at], f"Column {name!r}") for at, name in enumerate(names)]
     return pa.table(columns, names=names)
+
+
+def _pandas_conversion(kind: Any, what: str) -> Callable[[Any], Any] | None:
+    """Return how to convert a pandas column to a type that Arrow has; None if it has the type."""
+    if hasattr(kind, "fill_value"):
+        raise DataError(
+            f"{what} is sparse, but dense data is required. Convert it first: X.sparse.to_dense()."
+        )
+    if getattr(kind, "kind", "") == "c":
+        raise complex_error(what)
+    if type(kind).__name__ == "PeriodDtype":
+        return lambda column: column.dt.to_timestamp()
+    # From pandas.cut: Arrow has no such categories, so their names are used instead.
+    if str(getattr(getattr(kind, "categories", None), "dtype", "")).startswith(
+        ("interval", "period")
+    ):
+        return lambda column: column.cat.rename_categories(str)
+    return None
 
 
 def check_text(text: str, what: str) -> str:
@@ -96,6 +126,8 @@ def _from_arrow(values: pa.Array | pa.ChunkedArray, what: str) -> pa.Array:
 
 
 def _from_numpy(values: NDArray[Any], what: str) -> pa.Array:
+    if isinstance(values, np.ma.MaskedArray):
+        return _from_masked(values, what)
     kind = values.dtype.kind
     if kind in "US":
         return _from_fixed_texts(values, what)
@@ -112,6 +144,17 @@ def _from_numpy(values: NDArray[Any], what: str) -> pa.Array:
             f"{what} is of the type {values.dtype}, which has no meaning as a column "
             f"({abridged(str(error), 100)}). Convert it first."
         ) from error
+
+
+def _from_masked(values: np.ma.MaskedArray[Any, Any], what: str) -> pa.Array:
+    """Convert a masked array; what is masked is missing, whatever it holds."""
+    import pyarrow.compute as pc
+
+    hidden, plain = np.ma.getmaskarray(values), np.array(values.data)
+    if plain.dtype.kind == "O":
+        plain[hidden] = None
+    known = _from_numpy(plain, what)
+    return pc.if_else(hidden, pa.scalar(None, known.type), known)
 
 
 def _from_fixed_texts(values: NDArray[Any], what: str) -> pa.Array:
@@ -173,9 +216,9 @@ def _from_mixed(values: NDArray[Any], what: str) -> pa.Array:
     if strange and isinstance(strange[0], complex):
         raise complex_error(what)
     if strange:
-        raise TypeError(
+        raise ColumnTypeError(
             f"{what} holds a {type(strange[0]).__name__}: every argument must be a string or a "
-            "number"
+            "number. Convert its values to one of them, or drop the column."
         )
     if texts:
         raise DataError(

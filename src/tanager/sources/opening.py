@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import ConfigurationError, DataError, invalid, listed
+from tanager.errors import ColumnTypeError, ConfigurationError, DataError, invalid, listed
 from tanager.registry import load_plugin
 from tanager.sources.databases import DATABASES, open_query, open_relation
 from tanager.sources.datasets import (
@@ -158,9 +158,6 @@ def _open(X: Any) -> Source:
     """Open a table that isn't made of files."""
     if isinstance(X, Source):
         return X
-    if isinstance(X, np.ma.MaskedArray):
-        kind = object if X.dtype.kind in "OUS" else np.float64
-        return _open_array(np.ma.filled(X.astype(kind), np.nan))
     if isinstance(X, np.ndarray):
         if X.dtype.names is not None and X.ndim == 1:
             return _open_mapping({name: X[name] for name in X.dtype.names})
@@ -173,7 +170,7 @@ def _open(X: Any) -> Source:
     if isinstance(X, pa.Table):
         return _open_table(X)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
-        raise TypeError(
+        raise ColumnTypeError(
             "Sparse data was passed, but dense data is required. "
             "Convert it first, for example with X.toarray(). Categories need no encoding: pass "
             "their columns as they are."
@@ -190,8 +187,9 @@ def _open(X: Any) -> Source:
             "If it is one row, pass X.to_frame().T; if it is one column, X.to_frame()."
         )
     library, name = type(X).__module__.partition(".")[0], type(X).__name__
-    if library == "pandas":
-        return _open_pandas(X)
+    if library == "pandas" and name == "DataFrame":
+        check_names([str(column) for column in X.columns])
+        return Source.of_table(pandas_to_arrow(X))
     if hasattr(X, "scanner") and hasattr(X, "count_rows"):
         return open_dataset(X)
     if name == "DuckDBPyRelation":
@@ -235,8 +233,8 @@ def _open_array(array: np.ndarray[Any, Any]) -> Source:
         )
     if array.dtype.kind == "c":
         raise complex_error("X")
-    if array.dtype.kind in "biuf":
-        return Source.of_array(array)
+    if array.dtype.kind in "biuf" and not np.ma.is_masked(array):
+        return Source.of_array(np.asarray(array))
     names = [f"x{i}" for i in range(array.shape[1])]
     columns = [admit_column(array[:, i], f"Column {name!r}") for i, name in enumerate(names)]
     return Source.of_table(pa.table(columns, names=names), named=False)
@@ -244,11 +242,11 @@ def _open_array(array: np.ndarray[Any, Any]) -> Source:
 
 def _open_list(rows: Sequence[Any]) -> Source:
     if rows and all(isinstance(row, Mapping) for row in rows):
-        names = list(dict.fromkeys(str(name) for row in rows for name in row))
+        names = list(dict.fromkeys(name for row in rows for name in row))
         if not names:
             return Source.of_table(blank_table(len(rows))).select(())
         return _open_mapping({name: [row.get(name) for row in rows] for name in names})
-    if any(not hasattr(row, "__len__") or isinstance(row, str) for row in rows):
+    if any(not hasattr(row, "__len__") or isinstance(row, str | bytes) for row in rows):
         return _open_array(np.asarray(rows, dtype=object))
     widths = {len(row) for row in rows}
     if len(widths) > 1:
@@ -259,6 +257,11 @@ def _open_list(rows: Sequence[Any]) -> Source:
         )
     array = np.empty((len(rows), widths.pop() if widths else 0), dtype=object)
     for i, row in enumerate(rows):
+        if getattr(row, "ndim", 1) > 1:
+            raise DataError(
+                f"Row {i} is a {type(row).__name__} of {row.ndim} dimensions. Every row needs one "
+                "value for each column; join tables first."
+            )
         array[i, :] = row
     if array.size and all(type(value) in (int, float) for value in array.flat):
         numbers = np.asarray(array.tolist())
@@ -271,7 +274,10 @@ def _open_list(rows: Sequence[Any]) -> Source:
 
 def _open_mapping(columns: Mapping[Any, Any]) -> Source:
     """Open columns by name; a mapping of single values is one row."""
-    single = [not hasattr(v, "__len__") or isinstance(v, str | bytes) for v in columns.values()]
+    single = [
+        not hasattr(v, "__len__") or isinstance(v, str | bytes) or getattr(v, "ndim", 1) == 0
+        for v in columns.values()
+    ]
     if any(single):
         if not all(single):
             raise DataError(
@@ -279,27 +285,12 @@ def _open_mapping(columns: Mapping[Any, Any]) -> Source:
                 "or one value for every column of a single row."
             )
         columns = {name: [value] for name, value in columns.items()}
-    lengths = {str(name): len(values) for name, values in columns.items()}
-    check_names(list(lengths))
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{name!r} {n}" for name, n in list(lengths.items())[:5])
+    names = [str(name) for name in columns]
+    check_names(names)
+    lengths = [len(values) for values in columns.values()]
+    if len(set(lengths)) > 1:
+        shown = ", ".join(f"{a!r} {n}" for a, n in list(zip(names, lengths, strict=True))[:5])
         raise DataError(f"The columns have different lengths: {shown}. Every row needs all values.")
-    arrays = [admit_column(column, f"Column {str(name)!r}") for name, column in columns.items()]
-    return Source.of_table(pa.table(arrays, names=list(lengths)))
-
-
-def _open_pandas(frame: Any) -> Source:
-    check_names([str(name) for name in frame.columns])
-    for at, (name, kind) in enumerate(frame.dtypes.items()):
-        if hasattr(kind, "fill_value"):
-            raise DataError(
-                f"Column {str(name)!r} is sparse, but dense data is required. "
-                "Convert it first: X.sparse.to_dense()."
-            )
-        if getattr(kind, "kind", "") == "c":
-            raise complex_error(f"Column {str(name)!r}")
-        # From pandas.cut: Arrow has no categories of intervals, so their names are used instead.
-        if str(getattr(getattr(kind, "categories", None), "dtype", "")).startswith("interval"):
-            frame = frame.copy(deep=False)
-            frame.isetitem(at, frame.iloc[:, at].cat.rename_categories(str))
-    return Source.of_table(pandas_to_arrow(frame))
+    pairs = zip(names, columns.values(), strict=True)
+    arrays = [admit_column(column, f"Column {name!r}") for name, column in pairs]
+    return Source.of_table(pa.table(arrays, names=names))
