@@ -70,7 +70,14 @@ class Estimator(_Ground):
             else:
                 setattr(self, name, value)
         for name, inner in nested.items():
-            getattr(self, name).set_params(**inner)
+            owner = getattr(self, name)
+            if not hasattr(owner, "set_params"):
+                raise ConfigurationError(
+                    f"{name}={owner!r} has no parameters, so {name}__{next(iter(inner))} can't be "
+                    f"set. Set {name} to a learner first.",
+                    parameter=name,
+                )
+            owner.set_params(**inner)
         return self
 
     def _allow(self, name: str, is_good: bool, allowed: str) -> None:

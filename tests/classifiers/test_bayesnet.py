@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -448,6 +449,30 @@ def test_score_takes_arrays_tables_and_files(weather, tmp_path):
     )
     with pytest.raises(ConfigurationError, match="name of their column"):
         clf.score(X)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([Decimal("1"), Decimal("2.5")], object),
+        np.array([True, 0], object),
+        np.array([0.0, 1e300]),
+        np.array([-0.0, 1.0]),
+    ],
+)
+def test_score_takes_what_fit_takes(weather, labels):
+    X, y = weather
+    given = labels[(np.asarray(y) == "yes").astype(int)]
+    clf = BayesNetClassifier("naive", "laplace").fit(X, y)
+    assert BayesNetClassifier("naive", "laplace").fit(X, given).score(X, given) == clf.score(X, y)
+    assert clf.score(X, ["neither", *y[1:]]) == (clf.predict(X) == ["neither", *y[1:]]).mean()
+    with pytest.raises(DataError, match="X has 400 rows, y 399"):
+        clf.score(X, y[1:])
+
+
+def test_parameters_of_an_option_that_has_none(weather):
+    with pytest.raises(ConfigurationError, match="engine='local' has no parameters, so engine__k"):
+        BayesNetClassifier().set_params(engine__k=2)
 
 
 def test_info_is_readable_and_a_dictionary(weather, caplog):

@@ -16,10 +16,10 @@ from tanager.classifiers.fitting import KeptCounts
 from tanager.classifiers.info import Info
 from tanager.classifiers.prediction import predict_log_joint
 from tanager.codes import Chunk, encode_rows
-from tanager.codes.targets import as_labels
+from tanager.codes.targets import as_labels, as_weights
 from tanager.engines import Engine, FitContext, resolve_engine
 from tanager.engines.keeping import read_memory_limit
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, DataError
 from tanager.estimator import Classifier
 from tanager.network import Explanation, Network, NetworkInformation, explain_row
 from tanager.network.decisions import decide
@@ -245,24 +245,29 @@ class NetworkPredictor(Classifier):
         >>> BayesNetClassifier("naive", "laplace").fit(table, "label").score(table, "label")
         1.0
         """
-        self._asked()
+        network = self._asked()
         if y is None:
             raise ConfigurationError(
                 "score requires the true classes. Pass y, or the name of their column in X."
             )
         if not isinstance(y, str):
-            from sklearn.metrics import accuracy_score
-
             labels = as_labels(np.asarray(y) if hasattr(y, "compute") else y)[0]
-            y = labels.dictionary_decode() if hasattr(labels, "dictionary") else labels
-            y = y.to_numpy(zero_copy_only=False)
-            return float(accuracy_score(y, self.predict(X), sample_weight=sample_weight))
-        right = total = 0.0
+            best = self.predict_joint_log_proba(X).argmax(axis=1)
+            if len(labels) != len(best):
+                raise DataError(
+                    "Found input variables with inconsistent numbers of samples: X has "
+                    f"{len(best)} rows, y {len(labels)}. Pass one label per row."
+                )
+            # A class that training rows didn't have is an error of the model, not of the caller.
+            right = network.codebook.target.code_values(labels) == best
+            given = None if sample_weight is None else as_weights(sample_weight, len(best))
+            return float(np.average(right, weights=given))
+        correct = total = 0.0
         for chunk, weights in self._labelled(X, y, sample_weight):
-            best = self.network_.log_joint_of_codes(chunk.codes).argmax(axis=1)
-            right += float(weights[best == chunk.labels].sum())
+            best = network.log_joint_of_codes(chunk.codes).argmax(axis=1)
+            correct += float(weights[best == chunk.labels].sum())
             total += float(weights.sum())
-        return right / total
+        return correct / total
 
     def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Iterator[tuple[Chunk, Floats]]:
         """Yield coded rows with their classes and weights."""
