@@ -310,7 +310,7 @@ class BayesNetClassifier(NetworkPredictor):
                     codebook, X, y, sample_weight=sample_weight, context=context
                 )
         bins = self.bins
-        if bins == "auto":
+        if isinstance(bins, str) and bins == "auto":
             grouped = isinstance(resolve_parameters(self.parameters), GroupedLearner)
             bins = "fine" if grouped else "mdl"
         with context.stage("codes"):

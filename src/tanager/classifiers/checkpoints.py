@@ -19,7 +19,7 @@ from tanager import __version__
 from tanager.atomic import remove_abandoned, write_text
 from tanager.engines import FitContext
 from tanager.engines.journal import JournalEngine
-from tanager.errors import ConfigurationError, ModelFileError
+from tanager.errors import ConfigurationError, ModelFileError, invalid
 from tanager.options import identify_option
 from tanager.structure import Structure
 
@@ -40,15 +40,19 @@ class FitCheckpoint:
         data: str,
         context: FitContext,
     ) -> None:
-        if not isinstance(folder, str | os.PathLike):
-            raise ConfigurationError(f"checkpoint={folder!r}. Allowed: a folder's path, or None.")
+        if not isinstance(folder, str | os.PathLike) or not os.fspath(folder):
+            raise invalid("checkpoint", folder, "a folder's path, or None")
         fit = {
             "another version of Tanager": __version__,
             "other options": _checksum(_identify_options(options, context)),
             "other rows": data,
         }
         self.folder = Path(folder)
-        self.folder.mkdir(parents=True, exist_ok=True)
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            allowed = f"a folder that can be written ({error.strerror}), or None"
+            raise invalid("checkpoint", str(folder), allowed) from error
         self._content = self._read()
         if not self._content:
             self._write({"fit": fit})

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from tanager.codes import Chunk, Codebook, Rows
 from tanager.codes.asked import feature_index
 from tanager.codes.rows import ADDED_ROWS, code_dtype
-from tanager.codes.targets import class_factors, no_weight_error
+from tanager.codes.targets import class_factors
 from tanager.counts import Counts, PriorCounts
-from tanager.errors import ConfigurationError, MemoryBoundError, listed
+from tanager.errors import ConfigurationError, MemoryBoundError, invalid, listed
 from tanager.network import Network, NetworkInformation
 from tanager.network.evidence import find_class
 from tanager.network.given_tables import CLASS, read_family, read_table
@@ -31,7 +31,7 @@ MOST_VALUES = 256  # of an ordered feature
 def check_class_weight(class_weight: Any, classes: NDArray[Any]) -> None:
     """Reject invalid weights before the work begins."""
     if not class_factors(class_weight, classes, np.ones(len(classes))).any():
-        raise no_weight_error()
+        raise invalid("class_weight", class_weight, "a weight above zero for at least one class")
 
 
 def parse_signs(texts: Sequence[str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -59,7 +59,8 @@ def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int,
         name = features[at]
         listing = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
         given = list(values) if listing else []
-        if len(given) < 2 or len(set(given)) < len(given) or any(v is None for v in given):
+        simple = all(isinstance(value, Hashable) and value == value for value in given)
+        if len(given) < 2 or not simple or None in given or len(set(given)) < len(given):
             allowed = "a list of at least two different values, first to last, none missing"
             raise invalid(f"ordered[{name!r}]", values, allowed)
         if is_temporal(table.schema.field(name).type):
@@ -120,14 +121,19 @@ def as_date_styles(dates: Any) -> dict[str, str | None]:
     """
     if dates is None:
         return {}
-    if isinstance(dates, Mapping):
-        styles = dict(dates)
+    given = [dates] if isinstance(dates, str) else dates
+    if isinstance(given, Iterable) and not isinstance(given, Mapping):
+        given = list(given)
+    if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
+        raise invalid("dates", dates, "names of columns, a mapping of them to styles, or None")
+    if isinstance(given, Mapping):
+        styles = dict(given)
     else:
         styles = {}
-        for text in [dates] if isinstance(dates, str) else dates:
-            name, mark, style = str(text).rpartition("=")
+        for text in given:
+            name, mark, style = text.rpartition("=")
             found = mark and (style in DATE_STYLES or "%" in style)
-            styles[name if found else str(text)] = style if found else None
+            styles[name if found else text] = style if found else None
     for name, style in styles.items():
         if style not in (None, *DATE_STYLES):
             raise invalid(f"dates[{name!r}]", style, ", ".join(DATE_STYLES))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes.columns import SeenNumbers
 from tanager.errors import invalid
+from tanager.estimator import is_whole
 from tanager.numerics import Floats, Ints
 
 MAX_BINS = 1000
@@ -22,8 +23,8 @@ _MAX_CELLS = 1 << 18
 
 def check_bins(bins: str | int) -> None:
     """Raise a ConfigurationError for invalid `bins`."""
-    number = isinstance(bins, int | np.integer) and not isinstance(bins, bool)
-    if bins not in ("mdl", "fine") and not (number and 2 <= int(bins) <= MAX_BINS):
+    named = isinstance(bins, str) and bins in ("mdl", "fine")
+    if not named and not (is_whole(bins, 2) and int(bins) <= MAX_BINS):
         allowed = f"'auto', 'mdl', 'fine', or a number of bins from 2 to {MAX_BINS}"
         raise invalid("bins", bins, allowed)
 

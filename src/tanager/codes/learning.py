@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -216,7 +216,8 @@ def _asked_categories(features: list[str], asked: Any) -> list[str]:
     if isinstance(asked, str) and asked == "all":
         return features
     where, given = "categorical_features", np.asarray(asked)
-    if isinstance(asked, str) or (given.dtype.kind == "b" and given.shape != (len(features),)):
+    single = isinstance(asked, str) or not isinstance(asked, Iterable)
+    if single or (given.dtype.kind == "b" and given.shape != (len(features),)):
         allowed = (
             f"'from_dtype', 'all', a mask of {len(features)} booleans, one per feature, a list of "
             "column names or of indices"
