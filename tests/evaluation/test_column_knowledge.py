@@ -8,7 +8,7 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError
-from tanager.evaluation import CrossValidation, Dataset, Experiment
+from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
 from tanager.evaluation.metrics import log_loss
 from tanager.evaluation.runner import Bench
 
@@ -89,7 +89,7 @@ def test_mistakes_are_told_before_the_first_cell(said, classifier, message):
 def test_a_class_that_is_not_there_is_named():
     dataset = Dataset("sizes", make_table("ab"), "y", monotonic=("size=c:+1",))
     with pytest.raises(ConfigurationError, match="names the class 'c' along 'size'"):
-        dataset.signs(("a", "b"), (0, 1))
+        dataset.signs(("a", "b"), ("a", "b"))
 
 
 def test_what_is_said_is_part_of_the_identity():
@@ -99,3 +99,48 @@ def test_what_is_said_is_part_of_the_identity():
     )
     assert plain.fingerprint() != said.fingerprint()
     assert said.to_dict()["ordered"] == ["size=S,M,L,XL"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "said", "expected"),
+    [
+        ((2, 10, 9), (), ("2", "9", "10")),
+        (("low", "mid", "high"), (), ("high", "low", "mid")),
+        (("low", "mid", "high"), ("low", "mid", "high"), ("low", "mid", "high")),
+        ((True, False), (), ("false", "true")),
+    ],
+)
+def test_classes_are_in_their_order(labels, said, expected):
+    table = pa.table({"x": range(len(labels)), "y": list(labels)})
+    loaded = Dataset("d", table, "y", classes_ordered=said).load()
+    assert loaded.classes == expected
+    assert [loaded.classes[code].lower() for code in loaded.labels] == [
+        str(one).lower() for one in labels
+    ]
+
+
+def test_ordered_classes_that_are_not_those_of_the_table_are_told():
+    table = pa.table({"x": [1, 2, 3], "y": ["low", "mid", "high"]})
+    with pytest.raises(ConfigurationError, match="are 'high', 'low', 'mid'"):
+        Dataset("d", table, "y", classes_ordered=("low", "high")).load()
+
+
+@pytest.mark.parametrize("labels", [("mid", "low", "high"), (9, 8, 10)])
+def test_options_of_our_classifiers_name_classes_as_the_table_does(labels):
+    """Wherever the order of the classes is said, the cells have the same numbers."""
+    rng = np.random.default_rng(1)
+    place = rng.integers(3, size=240)
+    lowest_first = sorted(labels) if labels[0] == 9 else ["low", "mid", "high"]
+    table = pa.table({"x": place + rng.normal(size=240), "y": [lowest_first[c] for c in place]})
+    named = BayesNetClassifier("naive", "laplace", classes_ordered=lowest_first)
+    prior = BayesNetClassifier("naive", "laplace", class_prior={lowest_first[0]: 0.9})
+    experiment = Experiment(
+        [Dataset("d", table, "y", classes_ordered=tuple(map(str, lowest_first)))],
+        [Contender("named", named), Contender("prior", prior), "naive/laplace"],
+        CrossValidation(1, 2),
+        metrics=["log_loss", "rank_error"],
+    )
+    results = experiment.run()
+    assert results.failures == []
+    rank_error = dict(zip(results.classifiers, results.mean("rank_error").values[0], strict=True))
+    assert rank_error["named"] == rank_error["naive/laplace"] < 0.6 < rank_error["prior"]

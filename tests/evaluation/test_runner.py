@@ -39,6 +39,15 @@ class Deadly(DummyClassifier):
         os._exit(3)
 
 
+class Unsure(DummyClassifier):
+    """Doesn't know the fourth row of the second fold."""
+
+    def predict_proba(self, X):
+        found = np.full((len(X), 2), 0.5)
+        found[3] = np.nan if len(X) % 2 else 0.5
+        return found
+
+
 def numbers(results: Results) -> pa.Table:
     """The table without what a clock measured."""
     return results.table().drop_columns(list(COSTS))
@@ -119,6 +128,19 @@ def test_a_failing_cell_is_recorded_and_the_rest_goes_on(tmp_path, small):
     assert len(list(RunFile(tmp_path / "run.jsonl").cells())) == 4
     experiment.run(tmp_path / "run.jsonl", retry_failed=True)
     assert len(list(RunFile(tmp_path / "run.jsonl").cells())) == 6
+
+
+def test_probabilities_that_are_no_numbers_fail_their_cell():
+    table = pa.table({"a": range(31), "class": ["n", "p"] * 15 + ["n"]})
+    results = Experiment(
+        [Dataset("odd", table)],
+        [f"{__name__}.Unsure@native", DUMMY],
+        CrossValidation(1, 2),
+        metrics=["log_loss"],
+    ).run()
+    [failure] = results.failures
+    assert "aren't finite" in failure["error"]
+    assert failure["classifier"] in results.failed_classifiers()
 
 
 def test_a_dying_worker_fails_its_own_cell_only(small):

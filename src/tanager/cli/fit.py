@@ -111,7 +111,6 @@ def fit(
     reading: TableOptions,
     columns: ColumnOptions,
     learning: LearningOptions,
-    classes_ordered: str | None = None,
     constraints: Existing = None,
     bins: str = "auto",
     weight: str | None = None,
@@ -138,7 +137,6 @@ def fit(
         drop_missing_target: Leave out rows whose target is missing.
     Columns:
         target (-t): The column to predict.
-        classes_ordered: All classes from lowest to highest, separated by commas: low,mid,high.
         weight: The column of row weights.
         class_prior: Frequency of a class in deployment, if it differs from the training data:
             sick=0.02. May be repeated.
@@ -170,7 +168,7 @@ def fit(
         missing=learning.missing,
         bins=read_bins(bins),
         class_weight="balanced" if learning.balanced else None,
-        classes_ordered=classes_ordered.split(",") if classes_ordered else None,
+        classes_ordered=columns.classes or None,
         class_prior=_read_shares(class_prior or ()) or None,
         audit=learning.audit,
         n_jobs=jobs,

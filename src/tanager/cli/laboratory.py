@@ -52,7 +52,8 @@ FAILED = 1  # exit code
 PACKED = (".gz", ".zst", ".bz2")
 SAID_OF_COLUMNS = ("drop", "categorical", "dates", "ordered", "monotonic")
 SAID_BY_FILE = (
-    *("target", "classifiers", *SAID_OF_COLUMNS, "na_values", "encoding", "decimal", "header"),
+    *("target", "classifiers", *SAID_OF_COLUMNS, "classes_ordered"),
+    *("na_values", "encoding", "decimal", "header"),
     *("rounds", "folds", "stratified", "seed", "bins"),
 )
 OF_FILES = ("data", "allow_imports")
@@ -95,6 +96,7 @@ class LaboratoryOptions(ColumnOptions, TableOptions):
                 called = Path(path.stem).stem if path.suffix in PACKED else path.stem
             style = TextStyle(tuple(self.na_values or ()), self.encoding, self.decimal, self.header)
             said: dict[str, Any] = {key: tuple(getattr(self, key) or ()) for key in SAID_OF_COLUMNS}
+            said["classes_ordered"] = tuple(self.classes)
             datasets.append(Dataset(called, path, target, style=style, **said))
         return Experiment(
             datasets,

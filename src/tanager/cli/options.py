@@ -105,10 +105,17 @@ class ColumnOptions(ReadingAs):
         monotonic: A monotonic effect: the probability of the second class rises (age=+1) or falls
             (price=-1) with the column; with more classes, age=high:+1. May be repeated. Layered
             parameters only.
+        classes_ordered: All classes from lowest to highest, separated by commas: low,mid,high.
     """
 
     ordered: Texts = None
     monotonic: Texts = None
+    classes_ordered: str | None = None
+
+    @property
+    def classes(self) -> list[str]:
+        """The ordered classes, or none."""
+        return self.classes_ordered.split(",") if self.classes_ordered else []
 
 
 @dataclass(frozen=True)

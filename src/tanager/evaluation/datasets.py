@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -34,6 +34,7 @@ class Loaded(NamedTuple):
     """A table in memory, with the target separated."""
 
     features: Any  # all columns but the target and the dropped ones
+    target: Any  # the target as it is
     labels: NDArray[np.int64]  # (n_rows,): classes as codes
     classes: tuple[str, ...]  # names of the classes of the whole table, by code
 
@@ -64,6 +65,9 @@ class Dataset:
     monotonic : tuple of str
         Columns along which classes rise or fall, each as ``name=+1`` or ``name=class:-1``;
         only for classifiers with layered parameters.
+    classes_ordered : tuple of str
+        All classes from lowest to highest. By default, numbers are in their own order and
+        texts in that of the alphabet.
     train_rows : int, optional
         For a table with a fixed split: the first `train_rows` rows are for training and
         the rest for testing, once, regardless of the protocol.
@@ -86,6 +90,7 @@ class Dataset:
     dates: tuple[str, ...] = ()
     ordered: tuple[str, ...] = ()
     monotonic: tuple[str, ...] = ()
+    classes_ordered: tuple[str, ...] = ()
 
     def check(self) -> int:
         """Check that the table and its columns exist, and return its number of rows."""
@@ -118,31 +123,35 @@ class Dataset:
             options["ordered"] = parse_orders(self.ordered)
         return options
 
-    def signs(self, classes: Sequence[str], present: Sequence[int]) -> dict[str, Any]:
-        """Return `monotonic` for rows whose labels are indices into the `present` classes."""
-        place = {classes[code]: at for at, code in enumerate(present)}
+    def signs(self, classes: Sequence[str], present: Collection[str]) -> dict[str, Any]:
+        """Return `monotonic` for rows in which only the `present` ones of the classes occur."""
         found: dict[str, Any] = {}
         for name, asked in parse_signs(self.monotonic).items():
-            if not isinstance(asked, Mapping):
-                asked = {self._second(classes): asked} if len(classes) == 2 else {"": asked}
-            strange = [label for label in asked if label not in classes]
-            if strange:
-                raise ConfigurationError(
-                    f"monotonic names the class {strange[0]!r} along {name!r}. Write the column, "
-                    f"a class and its sign, such as {name}={classes[-1]}:+1. The classes of "
-                    f"dataset {self.name!r} are: {listed(classes)}.",
-                    parameter="monotonic",
-                )
-            known = {place[label]: sign for label, sign in asked.items() if label in place}
-            if known and len(present) > 1:
-                found[name] = known
+            if isinstance(asked, Mapping):
+                strange = [label for label in asked if label not in classes]
+                if strange:
+                    raise ConfigurationError(
+                        f"monotonic names the class {strange[0]!r} along {name!r}. The classes of "
+                        f"dataset {self.name!r} are: {listed(classes)}.",
+                        parameter="monotonic",
+                    )
+                asked = {label: sign for label, sign in asked.items() if label in present}
+            if asked and len(present) > 1:
+                found[name] = asked
         return found
 
-    def _second(self, classes: Sequence[str]) -> str:
-        """Return the second of two classes, as in a fit on the target itself."""
-        kind = self.open().schema.field(self.target).type
+    def _order(self, names: Sequence[str], kind: Any) -> list[str]:
+        """Return the names of the classes from lowest to highest."""
+        if self.classes_ordered:
+            if sorted(self.classes_ordered) != sorted(names):
+                raise ConfigurationError(
+                    f"classes_ordered has {listed(self.classes_ordered)}, but the classes of "
+                    f"dataset {self.name!r} are {listed(sorted(names))}. List each of them once.",
+                    parameter="classes_ordered",
+                )
+            return list(self.classes_ordered)
         number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
-        return max(classes, key=float) if number else max(classes)
+        return sorted(names, key=float if number else None)
 
     def _check_columns(self, names: Sequence[str]) -> None:
         spoken_of = () if self.categorical == ("all",) else self.categorical
@@ -161,7 +170,7 @@ class Dataset:
         """Read the table and separate the target."""
         table = _read(self.open())
         self._check_columns(table.column_names)
-        target = pc.cast(table.column(self.target).combine_chunks(), pa.string())
+        target = table.column(self.target).combine_chunks()
         if target.null_count:
             raise DataError(
                 f"dataset {self.name!r}: target {self.target!r} is missing in "
@@ -172,9 +181,11 @@ class Dataset:
                 f"dataset {self.name!r}: train_rows={self.train_rows} leaves no rows for training "
                 f"or for testing; the table has {len(table)} rows."
             )
-        names, labels = np.unique(np.asarray(target.to_pylist(), dtype=object), return_inverse=True)
+        texts = pc.cast(target, pa.string())
+        classes = self._order(texts.unique().to_pylist(), target.type)
+        labels = pc.index_in(texts, pa.array(classes, pa.string())).to_numpy().astype(np.int64)
         features = table.drop_columns([self.target, *self.drop]).combine_chunks()
-        return Loaded(features, labels.astype(np.int64), tuple(str(name) for name in names))
+        return Loaded(features, target, labels, tuple(classes))
 
     def fingerprint(self) -> str:
         """Digest of the content, so that a changed file counts as another dataset."""
@@ -186,13 +197,16 @@ class Dataset:
             parts.append(repr((self.categorical, self.dates)))
         if self.ordered or self.monotonic:
             parts.append(repr((self.ordered, self.monotonic)))
+        if self.classes_ordered:
+            parts.append(repr(self.classes_ordered))
         return hashlib.sha256("\0".join([_digest(self.source), *parts]).encode()).hexdigest()[:16]
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description for reports and run files, without absolute paths."""
         source = Path(self.source).name if isinstance(self.source, str | Path) else "in memory"
         facts: dict[str, Any] = {"name": self.name, "source": source, "target": self.target}
-        for key in ("drop", "train_rows", "categorical", "dates", "ordered", "monotonic"):
+        keys = ("drop", "train_rows", "categorical", "dates", "ordered", "monotonic")
+        for key in (*keys, "classes_ordered"):
             value = getattr(self, key)
             if value not in ((), None):
                 facts[key] = list(value) if isinstance(value, tuple) else value

@@ -271,8 +271,9 @@ _EXPERIMENT: Schema = {
     "classifiers": _ENTRIES,
 }
 _STYLE: Schema = {"na_values": TEXTS, "encoding": TEXT, "decimal": TEXT, "header": FLAG}
+_OF_COLUMNS = ("categorical", "classes_ordered", "dates", "drop", "monotonic", "ordered")
 _DATASET: Schema = {
-    **dict.fromkeys(("categorical", "dates", "drop", "monotonic", "ordered"), TEXTS),
+    **dict.fromkeys(_OF_COLUMNS, TEXTS),
     "path": TEXT,
     "target": TEXT,
     "train_rows": WHOLE,

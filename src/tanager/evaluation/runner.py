@@ -24,12 +24,14 @@ from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from tanager import __version__
 from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, DataError
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Loaded
 from tanager.evaluation.experiment import Cell, Experiment
@@ -46,6 +48,7 @@ class _Rows(NamedTuple):
     """Training and test rows; `y` are indices into the `present` classes."""
 
     train: Any
+    target: Any  # the training rows' classes as they are in the table
     y: NDArray[np.int64]
     present: NDArray[np.int64]
     test: Any
@@ -89,7 +92,8 @@ class Bench:
             data, split = self.load(cell.dataset), self.split(cell)
             present, y = np.unique(data.labels[split.train], return_inverse=True)
             train, test = data.features.take(split.train), data.features.take(split.test)
-            self._rows = (place, _Rows(train, y, present, test, data.labels[split.test]))
+            target, truth = data.target.take(split.train), data.labels[split.test]
+            self._rows = (place, _Rows(train, target, y, present, test, truth))
         return self._rows[1]
 
     def _measure(self, cell: Cell) -> dict[str, Any]:
@@ -100,8 +104,14 @@ class Bench:
         dataset = experiment.dataset(cell.dataset)
         columns = dataset.column_options()
         if dataset.monotonic and contender.takes_signs:
-            columns["monotonic"] = dataset.signs(data.classes, rows.present.tolist())
-        self._warm_up(contender, rows.train, rows.y)
+            present = {data.classes[code] for code in rows.present}
+            columns["monotonic"] = dataset.signs(data.classes, present)
+        if dataset.classes_ordered and contender.is_ours:
+            ordered = pa.array(dataset.classes_ordered).cast(data.target.type)
+            columns["classes_ordered"] = ordered.to_pylist()
+        # The options of Tanager's classifiers may name classes; others may need codes from 0.
+        y = rows.target if contender.is_ours else rows.y
+        self._warm_up(contender, rows.train, y)
         estimator = contender.build(seed, experiment.bins, columns)
         train, test, fit, predict = rows.train, rows.test, estimator.fit, estimator.predict_proba
         if hasattr(estimator, "learn_encoding"):  # third-party classifiers are timed without it
@@ -113,13 +123,17 @@ class Bench:
             reset_peak_memory()
             costs: dict[str, float | None] = {}
             with _clock(costs, "fit"):
-                fit(train, rows.y)
+                fit(train, y)
             with _clock(costs, "predict"):
                 probabilities = predict(test)
             costs["peak_memory_mb"] = peak_memory_mb()
-        probabilities = complete_probabilities(
-            probabilities, rows.present, len(data.classes), len(rows.y)
-        )
+        codes = rows.present
+        if contender.is_ours:
+            names = pc.cast(pa.array(estimator.classes_.tolist(), data.target.type), pa.string())
+            codes = pc.index_in(names, pa.array(data.classes)).to_numpy()
+        probabilities = complete_probabilities(probabilities, codes, len(data.classes), len(rows.y))
+        if not np.isfinite(probabilities).all():
+            raise DataError("predict_proba returned probabilities that aren't finite numbers.")
         return {
             "status": "ok",
             "n_train": len(rows.y),
@@ -148,7 +162,7 @@ class Bench:
             kept["info"] = json.loads(json.dumps(getattr(estimator, "info_", {}), default=_plain))
         return kept
 
-    def _warm_up(self, contender: Contender, train: Any, y: NDArray[np.int64]) -> None:
+    def _warm_up(self, contender: Contender, train: Any, y: Any) -> None:
         """Fit a pair once on a few rows, so that imports aren't timed."""
         if contender.name in self._warm or not contender.is_ours:
             return
@@ -158,7 +172,7 @@ class Bench:
         with suppress(Exception), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             estimator = contender.build(0, self.experiment.bins)
-            estimator.fit(train.take(rows), np.unique(y[rows], return_inverse=True)[1])
+            estimator.fit(train.take(rows), y.take(rows))
             estimator.predict_proba(train.take(rows[:2]))
 
 
@@ -180,13 +194,11 @@ def complete_probabilities(
     n_classes: int,
     n_train: int,
 ) -> NDArray[np.float64]:
-    """Extend predictions to all classes of the table.
+    """Extend predictions of the `present` classes, (codes,), to all classes of the table, by code.
 
     A class without training rows gets the m-estimate (m=1) of its prior,
     1/(C (N+1)), for every classifier, and the others are scaled down.
     """
-    if len(present) == n_classes:
-        return np.asarray(probabilities, dtype=np.float64)
     absent = 1.0 / (n_classes * (n_train + 1.0))
     full = np.full((len(probabilities), n_classes), absent)
     full[:, present] = probabilities * (1.0 - absent * (n_classes - len(present)))
