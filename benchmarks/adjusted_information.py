@@ -56,7 +56,7 @@ def dirty(data: Loaded, rng: np.random.Generator) -> dict[str, Loaded]:
         made = table
         for name, values in columns.items():
             made = made.append_column(name, values)
-        found[title] = Loaded(made, y, data.classes)
+        found[title] = data._replace(features=made, labels=y)
     return found
 
 

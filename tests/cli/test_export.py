@@ -89,3 +89,12 @@ def test_what_an_export_takes_the_columns_for_is_said(tmp_path, capsys):
     )
     assert call("export", tmp_path / "m", "-o", tmp_path / "n.bif") == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_a_network_of_an_unknown_format_is_told_with_the_option(tmp_path, capsys):
+    (tmp_path / "n.csv").write_text("a,b\n1,2\n")
+    model = tmp_path / "n.tanager"
+    assert call("import", tmp_path / "n.csv", "--target", "a", "-o", model) == 2
+    assert "Or name the format: bif" in capsys.readouterr().err
+    assert call("import", tmp_path / "n.csv", "--target", "a", "-o", model, "--format", "dsc") == 2
+    assert "--format 'dsc' isn't valid" in capsys.readouterr().err

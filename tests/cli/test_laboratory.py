@@ -186,11 +186,16 @@ def test_a_missing_file_is_named(tables):
         invoke("compare", "absent.parquet", "--with", NB)
 
 
+def test_a_table_with_nothing_but_the_target_is_told_before_the_first_cell(tables):
+    with pytest.raises(DataError, match="'one' has no column to predict 'label' from"):
+        invoke("evaluate", "one.parquet", "--target", "label", "--drop", "x", "--drop", "n")
+
+
 def test_the_program_fails_in_one_line():
     command = [sys.executable, "-c", "from tanager.cli import main; main()", "compare", "no.csv"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == ("tanager: 'no.csv': no such file or folder.\n")
+    assert done.stderr == "tanager: No such file or folder: no.csv. Check the path.\n"
 
 
 def test_wrong_usage_exits_with_two(tables):

@@ -32,7 +32,9 @@ from tanager.sources import Source
 
 Targets = Annotated[
     list[str] | None,
-    typer.Argument(help="The features to query, or the target. [default: the target]"),
+    typer.Argument(
+        metavar="[FEATURE]...", help="The features to query, or the target. [default: the target]"
+    ),
 ]
 Given = Annotated[
     Texts,

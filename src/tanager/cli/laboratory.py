@@ -397,7 +397,10 @@ def _print_summary(out: Console, results: Results, summary: Summary) -> None:
             f"Nemenyi: critical difference {summary.nemenyi.critical_difference:.2f}"
         )
     if scores.excluded:
-        out.print(f"left out because a cell failed: {', '.join(scores.excluded)}", markup=False)
+        out.print(
+            f"left out, for lack of a value of each classifier: {', '.join(scores.excluded)}",
+            markup=False,
+        )
 
 
 def _print_pairs_of_one_table(out: Console, results: Results, summary: Summary) -> None:

@@ -28,7 +28,7 @@ from tanager.cli.options import (
 from tanager.cli.output import check_ending, check_output, open_output
 from tanager.codes import MatchedTable
 from tanager.engines import LocalEngine
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import ConfigurationError, DataError, listed
 from tanager.evaluation.metrics import METRICS, make_sheet
 from tanager.network import Network
 from tanager.network.files import read_model
@@ -178,7 +178,7 @@ def _write_answers(
     clash = sorted(set(names) & set(matched.kept))
     if clash:
         raise ConfigurationError(
-            f"The kept column(s) {', '.join(map(repr, clash))} would be written twice. Rename them "
+            f"The kept column(s) {listed(clash)} would be written twice. Rename them "
             "in the input, or do not keep them."
         )
     unseen = UnseenColumns(network)
@@ -214,8 +214,8 @@ def _kept(source: Source, keep: Sequence[str]) -> list[str]:
     absent = [name for name in keep if name not in source.names]
     if absent:
         raise ConfigurationError(
-            f"--keep names {', '.join(map(repr, absent))}, which the table does not have. "
-            f"Its columns: {', '.join(source.names)}."
+            f"--keep names {listed(absent)}, which the table does not have. "
+            f"Its columns are: {listed(source.names)}."
         )
     return list(keep)
 
@@ -262,8 +262,8 @@ def score(
     table = reading.open(data)
     if column not in table.names:
         raise DataError(
-            f"The table has no column {column!r} of true classes. Its columns: "
-            f"{', '.join(table.names)}. Name the column with --target."
+            f"The table has no column {column!r} of true classes. Its columns are: "
+            f"{listed(table.names)}. Name the column with --target."
         )
     matched = match_input(network, table, target=column, ignore_extra=True)
     probabilities, labels = _predict(network, matched, jobs)

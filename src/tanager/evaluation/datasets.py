@@ -100,8 +100,7 @@ class Dataset:
 
     def open(self) -> Source:
         """Open the table, reading only names and types."""
-        source = _existing(self.source) if isinstance(self.source, str | Path) else self.source
-        return open_source(source, style=self.style).as_text(as_date_styles(self.dates))
+        return open_source(self.source, style=self.style).as_text(as_date_styles(self.dates))
 
     def findings(self) -> list[dict[str, Any]]:
         """Return the audit's findings about the columns, from a sample of rows."""
@@ -165,6 +164,11 @@ class Dataset:
                 f"Its columns: {listed(names)}.",
                 parameter="target" if missing[0] == self.target else None,
             )
+        if not set(names) - {self.target, *self.drop}:
+            raise DataError(
+                f"dataset {self.name!r} has no column to predict {self.target!r} from. Pass at "
+                "least one feature."
+            )
 
     def load(self) -> Loaded:
         """Read the table and separate the target."""
@@ -221,16 +225,9 @@ def _read(source: Any) -> Any:
     return pa.Table.from_batches(list(opened.batches()), schema=opened.schema)
 
 
-def _existing(source: str | Path) -> Path:
-    path = Path(source)
-    if not os.path.exists(path):  # noqa: PTH110 (Path.exists raises if the name is too long)
-        raise DataError(f"{path.name[:100]!r}: no such file or folder.")
-    return path
-
-
 def _digest(source: Any) -> str:
     if isinstance(source, str | Path):
-        files = [Path(str(file)) for file, _ in find_files(_existing(source))]
+        files = [Path(str(file)) for file, _ in find_files(source)]
         return _digest_files(tuple((str(f), f.stat().st_size, f.stat().st_mtime_ns) for f in files))
     sink = pa.BufferOutputStream()
     table = _read(source)
@@ -267,7 +264,7 @@ def find_dataset(name: str, folder: Path) -> Dataset:
     A table's known identifier columns are dropped.
     """
     path = folder / f"{name}.parquet"
-    if not os.path.exists(path):  # noqa: PTH110
+    if not os.path.exists(path):  # noqa: PTH110 (Path.exists raises if the name is too long)
         near = [p.stem for p in sorted(folder.glob("*.parquet")) if name.lower() in p.stem.lower()]
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         raise DataError(f"dataset {name[:100]!r} is not in the folder of tables.{hint}")

@@ -28,7 +28,7 @@ class Scores(NamedTuple):
     datasets: tuple[str, ...]
     classifiers: tuple[str, ...]  # without those that have no finished dataset
     values: NDArray[np.float64]  # (n_datasets, n_classifiers)
-    excluded: tuple[str, ...] = ()  # datasets left out because a cell failed
+    excluded: tuple[str, ...] = ()  # datasets without a value of each classifier
 
     @property
     def greater(self) -> bool:

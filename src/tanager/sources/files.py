@@ -114,8 +114,7 @@ def _open_all(paths: Sequence[Found], kind: str, style: TextStyle | None) -> Sou
         parts += [FilePart(file, stamp, given, piece, n) for n, piece in file.pieces()]
     if not any(part.n_rows for part in parts):
         raise DataError(
-            f"{files[0].path} has a header but no rows (0 sample(s)). "
-            "Pass a file with at least one row."
+            f"{files[0].path} has a header but no rows. Pass a file with at least one row."
         )
     schema, named = _common_schema(files), all(file.named for file in files)
     guessed = schema.names if files[0].guessed else ()

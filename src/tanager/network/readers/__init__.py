@@ -82,8 +82,11 @@ def _kind_of(path: Path, kind: str | None) -> str:
             return known[path.suffix.lower()]
         raise ConfigurationError(
             f"{path}: the extension {path.suffix!r} is unknown. Known: {', '.join(known)}. "
-            f"Or name it: format={' or '.join(map(repr, FORMATS))}."
+            f"Or name the format: {', '.join(FORMATS)}.",
+            parameter="format",
         )
     if kind not in FORMATS:
-        raise ConfigurationError(f"format={kind!r} isn't valid. Allowed: {', '.join(FORMATS)}.")
+        raise ConfigurationError(
+            f"format={kind!r} isn't valid. Allowed: {', '.join(FORMATS)}.", parameter="format"
+        )
     return kind

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.codes import Codes, MatchedTable
 from tanager.codes.hashing import row_hash
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import ConfigurationError, DataError, listed
 from tanager.network import Network
 from tanager.network.own_rows import CodedRows, count_values, labelled_codes
 from tanager.sources import Source, open_source
@@ -81,7 +81,7 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
     target = y if isinstance(y, str) else None
     if target is not None and target not in source.names:
         raise ConfigurationError(
-            f"There is no column {y!r} for the target. The table has: {', '.join(source.names)}."
+            f"There is no column {y!r} for the target. Its columns are: {listed(source.names)}."
         )
     matched = MatchedTable.of(codebook, source, target=target, ignore_extra=True)
     table, index = _read(matched.values, matched.columns, max_rows)
