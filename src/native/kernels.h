@@ -15,8 +15,8 @@
     /* leave_one_out.c */                                                                     \
     K(score_odds) K(score_posteriors)                                                         \
     /* loglinear.c */                                                                         \
-    K(evaluate_sums) K(add_sums) K(sum_cells) K(share_slopes) K(locate_rows) K(weigh_joints)   \
-    K(turn_tables) K(descend) K(score_gains) K(choose_slants)                                  \
+    K(evaluate_sums) K(add_sums) K(share_rows) K(sum_cells) K(share_slopes) K(locate_rows)     \
+    K(weigh_joints) K(turn_tables) K(descend) K(score_gains) K(choose_slants)                  \
     /* shares.c */                                                                            \
     K(share_families) K(pull_shares)                                                          \
     /* gibbs.c */                                                                             \

@@ -305,6 +305,24 @@ KERNEL(add_sums,
        "scores: float64[n_cells, n_scores]\n"
        "out: float64[n_rows, n_scores] written")
 
+/* Add the numbers of each row to its cells of out: the transpose of `add_sums`. */
+static int64_t run_share_rows(Argument *arguments)
+{
+    Sum all = {.n_rows = LENGTH(0, 0), .n_tables = LENGTH(0, 1), .n_wide = LENGTH(2, 1),
+               .n = LENGTH(3, 1), .cells = SHORTS(0), .starts = LONGS(1), .wide = INTS(2),
+               .slopes = DOUBLES(4)};
+    const Sum *sum = &all;
+    for (int64_t r = 0; r < sum->n_rows; r++)
+        IN_STRIPS(scatter_strip, r, 0, DOUBLES(3) + r * sum->n)
+    return 0;
+}
+KERNEL(share_rows,
+       "cells: uint16[n_rows, n_tables]\n"
+       "starts: int64[n_tables] below n_cells\n"
+       "wide: int32[n_rows, n_wide] below n_cells\n"
+       "numbers: float64[n_rows, n_columns]\n"
+       "out: float64[n_cells, n_columns] written")
+
 /* Write the sums of values (n_cells, n) to out (n_sums, n): sum i has the cells sources[k] with
  * ends[i] <= k < ends[i + 1]. */
 WIDE(void, sum_sources,

@@ -42,7 +42,7 @@ def log_table_of(rng, *shape):
 # The arguments that some kernels need are long to lay out: these are taken from fits.
 RECORDED = (
     *("encode_matrix", "score_odds", "score_posteriors"),
-    *("evaluate_sums", "add_sums", "locate_rows", "weigh_joints"),
+    *("evaluate_sums", "add_sums", "share_rows", "locate_rows", "weigh_joints"),
     *("sum_cells", "share_slopes", "turn_tables"),
     *("score_gains", "share_families", "pull_shares"),
 )

@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from tanager.loglinear.rows import RowCells
 from tanager.parameters.spread import (
     LEAST,
     ROUNDS,
@@ -14,10 +15,9 @@ from tanager.parameters.spread import (
     of_log_odds,
     of_scores,
     scale_entries,
-    sum_entries,
 )
 
-N_ROWS, N_CLASSES, N_ENTRIES, N_TERMS = 1_000, 400, 30, 6
+N_ROWS, N_CLASSES, N_ENTRIES, N_TERMS = 1_000, 400, 31, 6
 
 
 @pytest.fixture
@@ -26,9 +26,9 @@ def made():
     chances = rng.dirichlet(np.ones(N_CLASSES), N_ROWS)
     wanted = rng.random((N_ROWS, N_CLASSES)) + 0.1
     entries = rng.random((N_ENTRIES, N_CLASSES)) + 0.1
-    # Each term has its own entries.
+    # Each term has its own entries, and so does the class node.
     places = rng.integers(0, N_ENTRIES // N_TERMS, (N_TERMS, N_ROWS))
-    places += np.arange(N_TERMS)[:, None] * (N_ENTRIES // N_TERMS)
+    places += 1 + np.arange(N_TERMS)[:, None] * (N_ENTRIES // N_TERMS)
     return chances, wanted, entries, places.astype(np.int32)
 
 
@@ -64,10 +64,12 @@ def test_variances_of_log_odds_and_of_scores(made):
 
 def test_entries_are_scaled_with_one_array_of_rows_besides(made):
     _, wanted, entries, places = made
-    np.testing.assert_allclose(sum_entries(entries, places), entries[places].sum(axis=0))
-    scale_entries(entries, places, wanted)  # so that SciPy is loaded
-    found, held = peak_of(scale_entries, entries, places, wanted)
+    rows = RowCells.of(np.ascontiguousarray(places.T, np.int32))
+    expected = entries[0] + entries[places].sum(axis=0)
+    np.testing.assert_allclose(rows.totals(entries), expected)
+    found, held = peak_of(scale_entries, entries, rows, wanted)
     uses = np.zeros((N_ENTRIES, N_ROWS))
+    uses[0] = 1.0  # the class node's
     for place in places:
         uses[place, np.arange(N_ROWS)] = 1.0
     expected = entries.copy()

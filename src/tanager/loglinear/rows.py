@@ -44,6 +44,31 @@ class LocatedRows(NamedTuple):
         return int(self.labels.shape[0])
 
 
+class RowCells(NamedTuple):
+    """Rows in memory as sums of cells: of the class node, 0, and one of every table."""
+
+    cells: NDArray[np.uint16]  # (n_rows, n_tables), counted from the tables' starts
+    starts: Ints  # (n_tables,)
+    wide: NDArray[np.int32]  # (n_rows, n_wide), absolute
+
+    @classmethod
+    def of(cls, wide: NDArray[np.int32]) -> RowCells:
+        """Return rows given as absolute cells, (n_rows, n_wide)."""
+        return cls(np.zeros((len(wide), 0), np.uint16), np.zeros(0, np.int64), wide)
+
+    def totals(self, tables: Floats) -> Floats:
+        """Return the sums of each row's cells of tables (n_cells, n), (n_rows, n)."""
+        out = np.empty((len(self.cells), tables.shape[1]))
+        native.add_sums(*self, tables, out)
+        return out
+
+    def share(self, numbers: Floats, n_cells: int) -> Floats:
+        """Return what all rows add to each cell, (n_cells, n): the transpose of `totals`."""
+        out = np.zeros((n_cells, numbers.shape[1]))
+        native.share_rows(*self, numbers, out)
+        return out
+
+
 class LocatedTable:
     r"""All rows as cells of tables, located once and kept by the engine.
 
@@ -221,9 +246,7 @@ class _ScorePass:
         if self.fold is not None:
             outside = (chunk.folds == self.fold.fold) != self.fold.inside
             cells, wide = cells[outside], wide[outside]
-        out = np.empty((cells.shape[0], self.tables.shape[1]))
-        native.add_sums(cells, self.starts, wide, self.tables, out)
-        state.append((chunk.start, out))
+        state.append((chunk.start, RowCells(cells, self.starts, wide).totals(self.tables)))
         return state
 
     def merge(self, a: ScoredChunks, b: ScoredChunks) -> ScoredChunks:

@@ -24,10 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import ContextTree
+from tanager.loglinear.rows import RowCells
 from tanager.numerics import Floats
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
-
-Places = NDArray[np.int32]  # (n_terms, n_rows): each row's entries in a table of all of them
 
 LEVELS = 1e-7 * np.exp(0.08 * np.arange(256))  # up to 72: nothing is known
 LEAST_ROWS = 0.02  # minimum weight of any value
@@ -183,37 +182,21 @@ def of_scores(wanted: Floats, chances: Floats) -> Floats:
     return out
 
 
-def sum_entries(entries: Floats, places: Places) -> Floats:
-    """Return each row's sum of entries, (n_rows, n_classes), without one array of all of them."""
-    total = entries[places[0]]
-    for rows in row_blocks(total):
-        for place in places[1:, rows]:
-            total[rows] += entries[place]
-    return total
-
-
-def scale_entries(entries: Floats, places: Places, wanted: Floats) -> Floats:
+def scale_entries(entries: Floats, rows: RowCells, wanted: Floats) -> Floats:
     """Scale variances until their sums over each row's entries approximate the targets.
 
-    `entries` are (n_entries, n_classes), `places` (n_terms, n_rows) those summed for each row, and
-    `wanted` is (n_rows, n_classes). Each step lowers the Itakura-Saito divergence, which suits
-    variances estimated from few draws.
+    `entries` are (n_entries, n_classes), and `wanted` is (n_rows, n_classes). Each step lowers the
+    Itakura-Saito divergence, which suits variances estimated from few draws.
     """
-    from scipy.sparse import csr_array
-
-    n_terms, n_rows = places.shape
-    # (n_entries, n_rows): which rows use an entry.
-    ends = np.arange(n_rows + 1) * n_terms
-    summed = csr_array((np.ones(places.size), places.T.ravel(), ends), (n_rows, len(entries))).T
     out = entries.copy()
     for _ in range(ROUNDS):
-        down = sum_entries(out, places)
+        down = rows.totals(out)
         np.maximum(down, LEAST, out=down)
         np.divide(1.0, down, out=down)
         steady = STEADY * down.mean(axis=0)
-        less = summed @ down + steady
+        less = rows.share(down, len(out)) + steady
         np.square(down, out=down)
         down *= wanted
-        out *= np.sqrt((summed @ down + steady) / less)
+        out *= np.sqrt((rows.share(down, len(out)) + steady) / less)
         del down  # the next round has its own
     return out

@@ -20,6 +20,12 @@ def add_sums(cells, starts, wide, scores, out):
         out[r] = scores[_read(cells, starts, wide, r)].sum(axis=0)
 
 
+def share_rows(cells, starts, wide, numbers, out):
+    """Add the numbers of each row to its cells."""
+    for r in range(len(numbers)):
+        np.add.at(out, _read(cells, starts, wide, r), numbers[r])
+
+
 def sum_cells(ends, sources, values, out):
     """Write the sum of each run of sources."""
     for i in range(len(out)):

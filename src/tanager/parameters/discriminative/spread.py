@@ -22,21 +22,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes.hashing import sample_rows
 from tanager.loglinear.optimiser import solve_linear
+from tanager.loglinear.rows import RowCells
 from tanager.numerics import Floats
 from tanager.parameters.discriminative.forms import Direct, Weighted
 from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.scores import fill_tables
-from tanager.parameters.spread import (
-    LEAST,
-    of_scores,
-    scale_entries,
-    spread_of_families,
-    sum_entries,
-)
+from tanager.parameters.spread import LEAST, of_scores, scale_entries, spread_of_families
 from tanager.parameters.tables import Tables, posterior
 
 KEY = 6_002  # key of the random streams
@@ -59,15 +53,15 @@ def with_spread(tables: Tables, problem: Problem, free: Floats, strengths: Stren
     chunk = sample_rows(problem.counts.rows, context.row_seed(KEY), MOST_ROWS, context).gather()
     weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
     weights = weights * (problem.counts.rows.total_weight / max(float(weights.sum()), LEAST))
-    cells = np.concatenate([np.zeros((1, chunk.n_rows), np.int32), layout.locate(chunk.codes)])
-    chances = posterior(sum_entries(form.expand(free)[0], cells))
-    curvature = _Curvature(problem, free, strengths, cells.T, chances, weights, base)
+    cells = RowCells.of(np.ascontiguousarray(layout.locate(chunk.codes).T))
+    chances = posterior(cells.totals(form.expand(free)[0]))
+    curvature = _Curvature(problem, free, strengths, cells, chances, weights, base)
     entries, wanted = np.zeros((layout.n_cells, layout.n_classes)), np.zeros_like(chances)
     others = 1.0 - np.eye(layout.n_classes)
     rest = np.maximum(chances @ others, 1e-150)
     for draw in range(DRAWS):
         moved = curvature.draw(context.generator(KEY, draw))
-        by_row = sum_entries(moved, cells)
+        by_row = cells.totals(moved)
         wanted += (by_row - (chances * by_row) @ others / rest) ** 2 / DRAWS
         moved -= moved.mean(axis=1, keepdims=True)
         for family in layout.families:
@@ -93,36 +87,30 @@ class _Curvature:
         problem: Problem,
         free: Floats,
         strengths: Strengths,
-        cells: NDArray[np.int32],
+        cells: RowCells,
         chances: Floats,
         weights: Floats,
         base: Tables,
     ) -> None:
-        from scipy.sparse import csr_array
-
-        n_rows, n_terms = cells.shape
         self.form, self.free = problem.form(problem.all_rows), free
         self.chances, self.weights = chances, weights[:, None]
-        ends = np.arange(n_rows + 1) * n_terms
-        shape = n_rows, problem.layout.n_cells
-        self.rows = csr_array((np.ones(cells.size), cells.ravel(), ends), shape=shape)
-        self.back = self.rows.T.tocsr()
+        self.cells, self.n_cells = cells, problem.layout.n_cells
         penalty = problem.penalty(self.form, strengths)
         self.precision = np.zeros(self.form.n_free) if penalty is None else penalty.strength
         frozen = problem.frozen(self.form)
         self.moving = np.ones(self.form.n_free) if frozen is None else 1.0 - frozen
-        self.mass: Floats = self.back @ weights
+        self.mass: Floats = self._back(self.weights)[:, 0]
         self.generative = np.sqrt(problem.layout.read(base))  # standard deviations
         self.generative[-1] = 0.0
         self.towards_generative = problem.options.towards == "generative"
-        steep = self.back @ (self.weights * chances * (1.0 - chances)) + LEAST_PRECISION
+        steep = self._back(self.weights * chances * (1.0 - chances)) + LEAST_PRECISION
         self.scale = 1.0 / (self.form.pull_squares(steep[None]) + self.precision + LEAST)
 
     def draw(self, rng: np.random.Generator) -> Floats:
         """Draw scores, (n_cells, n_classes), with mean zero."""
         part = np.sqrt(self.chances) * rng.standard_normal(self.chances.shape)
         noise = part - self.chances * part.sum(axis=1, keepdims=True)
-        by_cell = self.back @ (np.sqrt(self.weights) * noise)
+        by_cell = self._back(np.sqrt(self.weights) * noise)
         by_cell += np.sqrt(LEAST_PRECISION) * rng.standard_normal(by_cell.shape)
         wanted = self._pull(by_cell)
         wanted += np.sqrt(self.precision) * rng.standard_normal(wanted.shape)
@@ -144,9 +132,13 @@ class _Curvature:
 
     def _by_cell(self, scores: Floats) -> Floats:
         """Multiply scores by the Hessian of the rows' loss, plus the minimum precision."""
-        by_row = self.chances * (self.rows @ scores)
+        by_row = self.chances * self.cells.totals(scores)
         by_row -= self.chances * by_row.sum(axis=1, keepdims=True)
-        return np.asarray(self.back @ (self.weights * by_row) + LEAST_PRECISION * scores)
+        return self._back(self.weights * by_row) + LEAST_PRECISION * scores
 
     def _pull(self, by_cell: Floats) -> Floats:
         return self.form.pull(self.free, by_cell[None])
+
+    def _back(self, rows: Floats) -> Floats:
+        """Return what rows (n_rows, n) add to each cell, (n_cells, n)."""
+        return self.cells.share(rows, self.n_cells)

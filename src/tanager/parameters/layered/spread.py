@@ -32,23 +32,23 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tanager.codes import Codes
 from tanager.codes.groups import group_codes
 from tanager.codes.hashing import Sample, hash_bound
 from tanager.loglinear import Terms
 from tanager.loglinear.optimiser import solve_linear
+from tanager.loglinear.rows import RowCells
 from tanager.numerics import Floats
 from tanager.parameters.layered.members import Generative, Member, MemberScores, Smooth, add_layer
 from tanager.parameters.layered.part import Part
 from tanager.parameters.spread import (
     LEAST,
-    Places,
     of_log_odds,
     of_scores,
     row_blocks,
     scale_entries,
-    sum_entries,
     sum_others,
 )
 from tanager.parameters.tables import log_posterior
@@ -93,17 +93,17 @@ class SampledRows(NamedTuple):
     def log_odds(self, found: MemberScores) -> Floats:
         """Return a member's log-odds of each class against all others, (n_rows, n_classes)."""
         arrays = [found.class_node[None], *found.values, *found.groups]
-        return _log_odds(log_posterior(sum_entries(_flat(arrays), self.places(arrays))))
+        return _log_odds(log_posterior(self.places(arrays).totals(_flat(arrays))))
 
-    def places(self, arrays: Sequence[Floats]) -> Places:
-        """Return each row's entries in arrays laid end to end, (n_arrays, n_rows).
+    def places(self, arrays: Sequence[Floats]) -> RowCells:
+        """Return each row's entries in arrays laid end to end.
 
         The arrays are those of the class node, the values, and the groups of features.
 
         They are (1, n_classes), (arity, n_classes) and (*parent_groups, n_groups, n_classes).
         """
         codes, structure, groups = self.codes, self.part.structure, self.part.groups
-        out = [np.zeros(codes.shape[1], np.int32)]
+        out: list[NDArray[np.int32]] = []
         families: list[tuple[tuple[int, ...], int]] = [((), one) for one in structure.selected]
         families += list(zip(structure.parent_indices, structure.selected, strict=True))
         n_values = len(structure.selected)
@@ -115,8 +115,8 @@ class SampledRows(NamedTuple):
                 if size > 1:
                     place += codes[one] if at < n_values else groups[one][codes[one]]
             out.append(place)
-        starts = np.cumsum([0, *(array.size // array.shape[-1] for array in arrays[:-1])])
-        return np.stack(out) + starts[:, None].astype(np.int32)
+        starts = np.cumsum([array.size // array.shape[-1] for array in arrays[:-1]])
+        return RowCells.of(np.stack(out, axis=1) + starts.astype(np.int32))
 
 
 def best_of(members: Sequence[Member]) -> Member | None:
@@ -210,15 +210,16 @@ def _drawn(rows: SampledRows, smooth: Smooth, chances: Floats) -> tuple[list[Flo
     if n_classes > 2:
         precision *= 1.0 - 1.0 / n_classes
     n_draws = max(FEWEST, DRAWS // len(classes))
-    cells = _RowCells(terms, rows.codes)
+    located, wide = terms.joint.places.locate(rows.codes)
+    cells = RowCells(located, terms.joint.starts, wide)
     copies = n_classes // len(classes)
     entries: list[Floats] = []
     drawn = np.empty_like(chances)
     for at, c in enumerate(classes):
         curvature = rows.weights * chances[:, c] * (1.0 - chances[:, c])
-        scores = terms.scores(cells.draw(curvature, precision, n_draws, rng))
+        scores = terms.scores(_draw(terms, cells, curvature, precision, n_draws, rng))
         own = slice(at, at + copies)
-        drawn[:, own] = (cells.of(terms.joint.expand(scores)) ** 2).mean(axis=1, keepdims=True)
+        drawn[:, own] = (cells.totals(terms.joint.expand(scores)) ** 2).mean(axis=1, keepdims=True)
         found = _entries(part, depth, scores, precision)
         entries = entries or [np.empty((*one.shape, n_classes)) for one in found]
         for whole, one in zip(entries, found, strict=True):
@@ -226,47 +227,32 @@ def _drawn(rows: SampledRows, smooth: Smooth, chances: Floats) -> tuple[list[Flo
     return entries, drawn
 
 
-class _RowCells:
-    """Rows as sums of cells, J, and the resulting posterior of parameters."""
+def _draw(
+    terms: Terms,
+    cells: RowCells,
+    curvature: Floats,
+    precision: Floats,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Draw parameters from their posterior given rows, (n_cells, n_draws), with mean zero."""
+    mean = curvature.sum() / max(float(terms.mass[0]), 1e-300)
+    scale = 1.0 / (terms.parameter_mass * mean + precision)[:, None]
 
-    def __init__(self, terms: Terms, codes: Codes) -> None:
-        from scipy.sparse import csr_array
+    def back(rows: Floats) -> Floats:
+        return terms.pull(cells.share(rows, terms.joint.n_cells))
 
-        cells, wide = terms.joint.places.locate(codes)
-        at = np.concatenate(
-            [np.zeros((len(cells), 1), np.int64), cells + terms.joint.starts, wide], axis=1
-        )
-        shape = len(at), terms.joint.n_cells
-        ends = np.arange(len(at) + 1) * at.shape[1]
-        self._terms = terms
-        self._matrix = csr_array((np.ones(at.size), at.ravel(), ends), shape=shape)
-        self._back = self._matrix.T.tocsr()
+    def times(free: Floats) -> Floats:
+        rows = cells.totals(terms.expand(free))
+        rows *= curvature[:, None]
+        return back(rows) + precision[:, None] * free
 
-    def of(self, tables: Floats) -> Floats:
-        """Return the sums of each row's cells."""
-        return np.asarray(self._matrix @ tables)
-
-    def draw(
-        self, curvature: Floats, precision: Floats, n_draws: int, rng: np.random.Generator
-    ) -> Floats:
-        """Draw parameters, (n_cells, n_draws), with mean zero."""
-        terms = self._terms
-        mean = curvature.sum() / max(float(terms.mass[0]), 1e-300)
-        scale = 1.0 / (terms.parameter_mass * mean + precision)[:, None]
-
-        def back(rows: Floats) -> Floats:
-            return terms.pull(np.asarray(self._back @ rows))
-
-        def times(free: Floats) -> Floats:
-            rows = self.of(terms.expand(free)) * curvature[:, None]
-            return back(rows) + precision[:, None] * free
-
-        noise = rng.standard_normal((len(curvature), n_draws)) * np.sqrt(curvature)[:, None]
-        wanted = back(noise) + np.sqrt(precision)[:, None] * rng.standard_normal(
-            (terms.n_cells, n_draws)
-        )
-        wanted[terms.blank] = 0.0  # not parameters
-        return solve_linear(times, wanted, scale, STEPS)
+    noise = rng.standard_normal((len(curvature), n_draws)) * np.sqrt(curvature)[:, None]
+    wanted = back(noise) + np.sqrt(precision)[:, None] * rng.standard_normal(
+        (terms.n_cells, n_draws)
+    )
+    wanted[terms.blank] = 0.0  # not parameters
+    return solve_linear(times, wanted, scale, STEPS)
 
 
 def _entries(part: Part, depth: int, scores: Floats, precision: Floats) -> list[Floats]:
