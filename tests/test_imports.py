@@ -40,6 +40,17 @@ def test_the_classifier_loads_without_scikit_learn():
     assert loaded_by("from tanager import BayesNetClassifier\nprint(BayesNetClassifier())") == []
 
 
+def test_a_default_fit_loads_neither_scipy_nor_scikit_learn():
+    code = """if True:
+        import numpy as np
+        from tanager import BayesNetClassifier
+        rng = np.random.default_rng(0)
+        X = np.column_stack([rng.normal(size=(80, 2)), rng.integers(0, 3, 80)])
+        BayesNetClassifier().fit(X, X[:, 0] > X[:, 1] * X[:, 2])
+    """
+    assert not {"scipy", "sklearn"} & set(loaded_by(code))
+
+
 def test_a_model_answers_and_explains_a_row_without_scikit_learn(tmp_path):
     import tanager
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -52,7 +53,8 @@ def one_blas_thread() -> Iterator[None]:
     global _users, _limit
     with _lock:
         if _users == 0:
-            _limit = _controller().limit(limits=1, user_api="blas")
+            # SciPy has a BLAS of its own, but few fits load it.
+            _limit = _controller("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
         _users += 1
     try:
         yield
@@ -64,10 +66,9 @@ def one_blas_thread() -> Iterator[None]:
                 _limit = None
 
 
-@lru_cache(maxsize=1)
-def _controller() -> Any:
-    """Find the libraries once, since it takes some milliseconds."""
-    import scipy.linalg  # noqa: F401  # loads SciPy's own copy of BLAS
+@lru_cache(maxsize=2)
+def _controller(has_scipy: bool) -> Any:  # noqa: ARG001
+    """Find the libraries once, with and without SciPy's, since it takes some milliseconds."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

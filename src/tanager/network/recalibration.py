@@ -72,13 +72,20 @@ class Recalibration(NamedTuple):
 
     def apply(self, p: Floats) -> Floats:
         """Return the probabilities q."""
-        from scipy.special import expit, logit
-
-        return np.asarray(expit(self.intercept + self.slope * logit(_inside(p))))
+        return _expit(self.intercept + self.slope * _logit(p))
 
 
 def _inside(p: Floats) -> Floats:
     return np.clip(p, 1e-9, 1 - 1e-9)
+
+
+def _logit(p: Floats) -> Floats:
+    inside = _inside(p)
+    return np.log(inside) - np.log1p(-inside)
+
+
+def _expit(logits: Floats) -> Floats:
+    return np.exp(-np.logaddexp(0.0, -logits))
 
 
 def recalibrate(p: Floats, hit: Floats, weights: Floats | None = None) -> Recalibration:
@@ -87,14 +94,12 @@ def recalibrate(p: Floats, hit: Floats, weights: Floats | None = None) -> Recali
     `hit` is 1 if the row is of the class, otherwise 0. A normal prior around (0, 1) with the weight
     of about one row keeps it finite if the probabilities separate the classes.
     """
-    from scipy.special import expit, logit
-
     w = np.ones(len(p)) if weights is None else weights / max(float(weights.mean()), 1e-300)
-    design = np.column_stack([np.ones(len(p)), logit(_inside(p))])
+    design = np.column_stack([np.ones(len(p)), _logit(p)])
     ideal = np.array([0.0, 1.0])
     at = ideal
     for _ in range(50):
-        q = expit(design @ at)
+        q = _expit(design @ at)
         slope = design.T @ (w * (hit - q)) - (at - ideal)
         curvature = (design * (w * q * (1 - q))[:, None]).T @ design + np.eye(2)
         change = np.linalg.solve(curvature, slope)
@@ -109,10 +114,8 @@ def calibration_test(p: Floats, hit: Floats) -> tuple[float, float]:
 
     The alternative is Cox's recalibration; the effect is how far it moves p on average.
     """
-    from scipy.special import logit
-
     p = _inside(p)
-    design = np.column_stack([np.ones(len(p)), logit(p)])
+    design = np.column_stack([np.ones(len(p)), _logit(p)])
     slope = design.T @ (hit - p)
     curvature = (design * (p * (1 - p))[:, None]).T @ design + 1e-9 * np.eye(2)
     statistic = float(slope @ np.linalg.solve(curvature, slope))

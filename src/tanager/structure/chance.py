@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import lru_cache
+from math import lgamma
 
 import numpy as np
 
@@ -129,14 +130,19 @@ def _exact_excess(size: int, other: Floats, n: float) -> Floats:
     return probability @ (k * np.log(k)) - mean * np.log(mean)
 
 
-@lru_cache(maxsize=8)
 def _log_factorials(most: int) -> Callable[[Ints], Floats]:
     """Return a function that maps integers up to `most` to their log-factorials."""
-    from scipy.special import gammaln
-
     if most > MOST_FACTORIALS:
+        from scipy.special import gammaln
+
         return lambda number: np.asarray(gammaln(number + 1.0))
-    return gammaln(np.arange(1.0, most + 2)).__getitem__
+    return _factorial_table(max(most, 255).bit_length()).__getitem__
+
+
+@lru_cache(maxsize=8)
+def _factorial_table(n_bits: int) -> Floats:
+    """Return the log-factorials of all integers of so many bits; SciPy takes longer to load."""
+    return np.array([lgamma(number + 1.0) for number in range(1 << n_bits)])
 
 
 def _poisson_excess(mean: Floats) -> Floats:
@@ -147,10 +153,10 @@ def _poisson_excess(mean: Floats) -> Floats:
 
 @lru_cache(maxsize=1)
 def _poisson_table() -> tuple[Floats, Floats]:
-    from scipy.stats import poisson
-
     grid = np.linspace(np.log(1e-9), np.log(500.0), 800)
     mean = np.exp(grid)
     k = np.arange(2, 701)
-    expected = poisson.pmf(k, mean[:, None]) @ (k * np.log(k))
+    log_factorial = _log_factorials(int(k[-1]))
+    probability = np.exp(np.outer(grid, k) - log_factorial(k) - mean[:, None])
+    expected = probability @ (k * np.log(k))
     return grid, expected - mean * np.log(mean)

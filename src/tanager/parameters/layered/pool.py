@@ -70,8 +70,6 @@ def fit_shares(held_out: HeldOut) -> Floats:
 
     A pool that predicts worse than the class frequencies alone is shrunk towards them.
     """
-    from scipy.optimize import minimize_scalar
-
     n_members = len(held_out.log_posteriors)
     equal = np.full(n_members, 1.0 / n_members)
 
@@ -90,6 +88,8 @@ def fit_shares(held_out: HeldOut) -> Floats:
     ).at
     if held_out.loss(shares)[0] <= held_out.loss(0.0 * shares)[0]:
         return shares
+    from scipy.optimize import minimize_scalar
+
     part = minimize_scalar(lambda part: held_out.loss(part * shares)[0], bounds=(0.0, 1.0))
     better = float(part.fun) < held_out.loss(0.0 * shares)[0]
     return shares * (float(part.x) if better else 0.0)
