@@ -8,7 +8,8 @@ from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, DataError, MemoryBoundError
 from tanager.network import Interval, OneOf, Soft
 from tanager.network.evidence import read_evidence
-from tanager.network.queries import _draw_codes
+from tanager.network.given_tables import IMPOSSIBLE
+from tanager.network.queries import _draw_codes, is_impossible
 from tanager.parameters.tables import TreeTable
 from tanager.structure import Fixed
 
@@ -417,3 +418,31 @@ def test_soft_evidence_reads_a_large_table_for_what_is_known_alone(monkeypatch):
     np.testing.assert_allclose(large.query(["class", "b"], given).probabilities, expected)
     with pytest.raises(MemoryBoundError, match="Spelled out, the table"):
         large.query("class", {"a": Soft({"lo": 0.3, "hi": 0.9})})
+
+
+@pytest.fixture(scope="module")
+def wide():
+    """A network of so many features that the probability of a whole row is below 1e-600."""
+    codes = np.random.default_rng(1).integers(0, 10, (200, 700)).astype(str)
+    clf = BayesNetClassifier("naive", "laplace", audit=False, missing="marginalize")
+    table = {f"x{at}": column for at, column in enumerate(codes.T)}
+    return clf.fit(table, np.arange(200) % 2), {name: str(v[0]) for name, v in table.items()}
+
+
+def test_improbable_evidence_is_not_called_impossible(wide):
+    clf, row = wide
+    network, given = clf.network_, {k: v for k, v in row.items() if k != "x3"}
+    assert network.log_probability(given) < -1400
+    found = network.query("class", given)
+    assert np.allclose(found.probabilities, clf.predict_proba([given])[0])
+    asked = network.query("x3", given)
+    best = network.most_probable(given, n=1)[0]
+    assert best.values["x3"] == asked.values[0][int(np.argmax(asked.probabilities))]
+    assert network.sample(2, given=given, random_state=0).num_rows == 2
+    assert clf.next_question(given).questions[0].feature == "x3"
+
+
+@pytest.mark.parametrize("n_known", [1, 30, 700])
+def test_zeros_of_a_network_contradict_however_much_is_known(n_known):
+    assert is_impossible(IMPOSSIBLE + n_known * np.log(0.3), n_known)
+    assert not is_impossible(n_known * np.log(1e-3), n_known)

@@ -19,7 +19,8 @@ from tanager.codes import Codes, MatchedTable, NumericColumn
 from tanager.codes.columns import column_edges
 from tanager.codes.values import to_numbers
 from tanager.errors import ConfigurationError, DataError, listed, nearest
-from tanager.numerics import Floats
+from tanager.network.given_tables import log_or_impossible
+from tanager.numerics import Floats, Ints
 
 if TYPE_CHECKING:
     from tanager.codes import Column
@@ -119,8 +120,13 @@ class Known:
     @property
     def logs(self) -> tuple[dict[int, Floats], Floats]:
         """Log-likelihoods of features and classes, finite even for a likelihood of zero."""
-        features = {f: np.log(np.maximum(v, LEAST)) for f, v in self.likelihoods.items()}
-        return features, np.log(np.maximum(self.classes, LEAST))
+        features = {f: log_or_impossible(v) for f, v in self.likelihoods.items()}
+        return features, log_or_impossible(self.classes)
+
+    def n_known(self, network: Network) -> Ints:
+        """Return the number of features with evidence, (n_rows,)."""
+        known = self.codes < network.codebook.domain.arities[:, None]
+        return np.asarray(known.sum(axis=0) + len(self.likelihoods))
 
 
 def class_name(network: Network) -> str:

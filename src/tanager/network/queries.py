@@ -28,7 +28,7 @@ from tanager.network.evidence import (
     read_evidence,
 )
 from tanager.network.propagation import Propagation, require_probabilities
-from tanager.numerics import Floats, log_sum_exp
+from tanager.numerics import Floats, Ints, log_sum_exp
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 1 << 24  # of an answer, including rows and classes
 BATCH_ROWS = 1 << 16  # rows of codes looked up at a time
-IMPOSSIBLE = -600.0  # log-probability below which evidence contradicts the network
+# Log-probability below which evidence contradicts the network: of no feature, and of each known
+# one. A contradiction has at most `given_tables.IMPOSSIBLE`.
+IMPOSSIBLE, UNLIKELY = -600.0, -9.0
 
 
 def query(network: Network, targets: str | Sequence[str], evidence: Any = None) -> Answer:
@@ -106,7 +108,7 @@ def query(network: Network, targets: str | Sequence[str], evidence: Any = None) 
         logs = log_sum_exp(logs, axis=-1)
     flat = logs.reshape(n_rows, -1)
     total = log_sum_exp(flat, axis=1)
-    refuse_impossible(total)
+    refuse_impossible(total, known.n_known(network))
     shares = np.exp(logs - total.reshape(-1, *(1,) * (logs.ndim - 1)))
     values = tuple(
         tuple(map(str, network.codebook.classes))
@@ -145,10 +147,16 @@ def _log_joint(network: Network, known: Known) -> Floats:
     return logs
 
 
-def refuse_impossible(log_evidence: Floats) -> None:
+def is_impossible(log_evidence: Any, n_known: Any) -> Any:
+    """Return whether evidence on `n_known` features, given its log-probability, can't occur."""
+    return log_evidence < IMPOSSIBLE + UNLIKELY * n_known
+
+
+def refuse_impossible(log_evidence: Floats, n_known: int | Ints) -> None:
     """Raise if evidence has a probability of zero, given each row's log-probability."""
-    if (log_evidence < IMPOSSIBLE).any():
-        at = int(np.argmin(log_evidence))
+    impossible = is_impossible(log_evidence, n_known)
+    if impossible.any():
+        at = int(np.argmax(impossible))
         where = "The evidence" if len(log_evidence) == 1 else f"The evidence of row {at}"
         raise DataError(f"{where} is impossible under this network: it has probability zero.")
 
@@ -181,7 +189,7 @@ def most_probable(
         return _of_some(network, evidence, n, of)
     known = one_row(network, evidence)
     log_total = float(log_sum_exp(_log_joint(network, known)[0], axis=0))
-    refuse_impossible(np.array([log_total]))
+    refuse_impossible(np.array([log_total]), known.n_known(network))
     out = []
     for log_best, label, codes in _ranked(network, known, n):
         values = {
@@ -224,12 +232,12 @@ def _ranked(network: Network, known: Known, n: int) -> Iterator[tuple[float, int
     likelihoods, _ = known.logs
     with np.errstate(divide="ignore"):
         classes = np.log(known.classes)
-    order = count()
+    order, n_features = count(), network.codebook.domain.n_features
     heap: list[tuple[Any, ...]] = []
 
     def push(fixed: dict[int, int], likelihoods: dict[int, Floats], classes: Floats) -> None:
         found = Propagation(network, fixed, likelihoods, classes, maximise=True).best()
-        if np.isfinite(found[0]) and found[0] > IMPOSSIBLE:
+        if np.isfinite(found[0]) and not is_impossible(found[0], n_features):
             heapq.heappush(heap, (-found[0], next(order), found, fixed, likelihoods, classes))
 
     push(fixed, likelihoods, classes)
@@ -298,7 +306,7 @@ def _draw_codes(
 ) -> tuple[Codes, NDArray[np.int64]]:
     """Draw codes (n_features, n) and classes (n,) from P(unknown | evidence)."""
     found = Propagation(network, known.fixed(network), *known.logs, to_draw=True)
-    refuse_impossible(np.array([found.log_evidence]))
+    refuse_impossible(np.array([found.log_evidence]), known.n_known(network))
     n_classes = len(known.classes)
     labels = _pick(np.zeros(n, np.int64), found.log_top[None], rng).astype(np.int64)
     codes = np.repeat(known.codes, n, axis=1)

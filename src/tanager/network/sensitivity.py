@@ -27,7 +27,7 @@ import numpy as np
 from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import align_columns
 from tanager.network.evidence import LEAST, check_count, class_name, read_evidence
-from tanager.network.queries import IMPOSSIBLE, query, refuse_impossible
+from tanager.network.queries import is_impossible, query, refuse_impossible
 from tanager.numerics import Floats
 
 if TYPE_CHECKING:
@@ -171,9 +171,9 @@ def find_sensitivity(
         )
     check_count("n", n, 1)
     both = {**given, **target}
-    refuse_impossible(np.array([network.log_probability(given)]))
+    refuse_impossible(np.array([network.log_probability(given)]), len(given))
     chance = _chance(network, target, given)
-    if network.log_probability(both) < IMPOSSIBLE:
+    if is_impossible(network.log_probability(both), len(both)):
         raise DataError(
             f"target={target!r} is impossible given the evidence: its probability is zero, and has "
             "no derivative here. Ask about another value."
