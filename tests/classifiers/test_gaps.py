@@ -289,3 +289,16 @@ def test_a_rare_class_is_predicted_as_often_as_it_is_there(parameters):
     model = BayesNetClassifier(missing="marginalize", random_state=0, **options).fit(X, y)
     assert model.predict_proba(X)[:, 1].sum() == pytest.approx(15, rel=0.01)
     assert model.predict_proba(np.full((1, 5), np.nan))[0, 1] == pytest.approx(0.005, abs=0.005)
+
+
+def test_the_likelihood_of_many_columns_is_not_cut_off():
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 12, (60, 500)).astype(float)
+    X[rng.random(X.shape) < 0.1] = np.nan
+    clf = BayesNetClassifier(
+        "naive", "hdp", missing="marginalize", categorical_features="all", audit=False
+    ).fit(X, np.arange(60) % 2)
+    found = np.array(clf.info_["parameters"]["em"]["log_likelihood"])
+    assert found[-1] < -1000 * len(X)
+    known = [float(clf.network_.log_probability([row])[0]) for row in X]
+    assert np.isclose(found[-1], sum(known), rtol=0.05)

@@ -62,7 +62,7 @@ TREE_CELLS = 1 << 26  # seen cells of all families together: 1 GiB of runs
 RUN_BYTES = 48  # per cell while sorted runs are merged
 SMALL_TREE = 1 << 10  # trees with at most this many cells are kept
 LEAST_CELLS = 1 << 16  # always allowed for one family
-LEAST_LOG = -1000.0  # lower bound on the log-likelihood of a row
+LEAST_LOG = -1000.0  # lower bound on the log-likelihood of a row, per feature
 
 
 class FamilyCounts(NamedTuple):
@@ -392,9 +392,10 @@ class _ExpectedPass(FamilyPass):
                 _add_keys(radix, state[at], *own.encode(part))
         logs = self.expectation.log_likelihood(chunk)
         told = ~np.isnan(logs)
-        terms = weights[told] * np.maximum(logs[told], LEAST_LOG)
+        least = LEAST_LOG * max(1, len(chunk.codes))
+        terms = weights[told] * np.maximum(logs[told], least)
         total = cast(Floats, state[-1])
-        total[0] += exact_weights(terms, -LEAST_LOG * self.total_weight).sum()
+        total[0] += exact_weights(terms, -least * self.total_weight).sum()
         total[1] += len(logs) - told.sum()
         return state
 
