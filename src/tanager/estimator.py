@@ -12,8 +12,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import wraps
 from inspect import Parameter, signature
-from numbers import Integral
+from math import inf
+from numbers import Integral, Real
 from typing import Any, Self
+
+import numpy as np
 
 from tanager.errors import ConfigurationError
 
@@ -87,9 +90,46 @@ class Estimator(_Ground):
             raise ConfigurationError(f"{given}. Allowed: {allowed}.")
 
     def _choose(self, name: str, among: Iterable[str]) -> None:
-        """Raise an error unless the parameter is one of the given words."""
-        words = list(among)
-        self._allow(name, getattr(self, name) in words, ", ".join(map(repr, words)))
+        """Refuse a parameter that isn't one of the given words."""
+        words, given = list(among), getattr(self, name)
+        good = isinstance(given, str) and given in words
+        self._allow(name, good, ", ".join(map(repr, words)))
+
+    def _allow_flags(self, *names: str) -> None:
+        """Refuse parameters that aren't True or False: a text would count as True."""
+        for name in names:
+            self._allow(name, isinstance(getattr(self, name), bool | np.bool_), "True or False")
+
+    def _allow_whole(self, *names: str, least: int, none: bool = False) -> None:
+        """Refuse parameters that aren't whole numbers of at least `least`, or, if allowed, None."""
+        allowed = none * "None, or " + f"a whole number from {least} on"
+        for name in names:
+            value = getattr(self, name)
+            self._allow(name, is_whole(value, least) or (none and value is None), allowed)
+
+    def _allow_numbers(
+        self,
+        *names: str,
+        zero: bool = False,
+        none: bool = False,
+        below: float = inf,
+        most: float | None = None,
+    ) -> None:
+        """Refuse parameters that aren't numbers above 0, or, if allowed, zero or None.
+
+        They are less than `below`, or with `most` at most that.
+        """
+        allowed = none * "None, or " + f"a number {'from 0 on' if zero else 'above 0'}"
+        if most is not None:
+            allowed += f", at most {most:g}"
+        elif below < inf:
+            allowed += f", below {below:g}"
+        for name in names:
+            value = getattr(self, name)
+            number = isinstance(value, Real) and not isinstance(value, bool)
+            within = number and (value < below if most is None else value <= most)
+            good = within and (value > 0 or (zero and value == 0))
+            self._allow(name, good or (none and value is None), allowed)
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         def show(value: Any) -> str:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 from numpy.typing import NDArray
@@ -121,9 +122,9 @@ class Margin(RowLoss):
     eta: float = 1.0
 
     def __post_init__(self) -> None:
-        if not self.gamma > 0:
+        if not (isinstance(self.gamma, Real) and self.gamma > 0):
             raise invalid("gamma", self.gamma, "a positive margin in nats")
-        if not self.eta >= 1:
+        if not (isinstance(self.eta, Real) and self.eta >= 1):
             raise invalid("eta", self.eta, "1 or more; the larger, the closer to a maximum")
 
     def rows(self, log_joint: Floats, y: Labels) -> tuple[Floats, Floats]:
@@ -181,7 +182,7 @@ class HybridMargin(RowLoss):
     eta: float = 10.0
 
     def __post_init__(self) -> None:
-        if not self.lambda_ >= 0:
+        if not (isinstance(self.lambda_, Real) and self.lambda_ >= 0):
             raise invalid("lambda_", self.lambda_, "0, the likelihood alone, or more")
         Margin(self.gamma, self.eta)
 

@@ -13,7 +13,7 @@ from tanager.engines import FitContext
 from tanager.numerics import Floats
 from tanager.parameters.learner import CountLearner, map_trees
 from tanager.parameters.tables import FamilyTable, Tables, TreeTable
-from tanager.structure.acll import check_pseudo_count, family_weights, resolve_beta
+from tanager.structure.acll import family_weights, resolve_beta
 
 
 @dataclass(eq=False, repr=False)
@@ -63,39 +63,36 @@ class ACLLParameters(CountLearner):
         intervals: bool = True,  # noqa: ARG002 - the uncertainty of these tables isn't known
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
+        self._allow_numbers("pseudo_count")
         beta = resolve_beta(self.assumption, class_counts)
-        floor = check_pseudo_count(self.pseudo_count)
         context.record("parameters")["beta"] = beta
-        families = map_trees(partial(_family, beta=beta, floor=floor), trees, context)
-        return Tables(_log_prior(class_counts, beta, floor), tuple(families))
+        families = map_trees(partial(self._family, beta=beta), trees, context)
+        return Tables(self._log_prior(class_counts, beta), tuple(families))
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family, given a tree of all rows."""
         classes = np.zeros(tree.context_arities[0])
         classes[tree.levels[1].value] = tree.levels[1].node_counts()
-        beta = resolve_beta(self.assumption, classes)
-        return _family(tree, beta=beta, floor=check_pseudo_count(self.pseudo_count))
+        return self._family(tree, beta=resolve_beta(self.assumption, classes))
 
     def log_prior(self, class_counts: Floats) -> Floats:
         """Estimate the class prior the same way."""
-        beta = resolve_beta(self.assumption, class_counts)
-        return _log_prior(class_counts, beta, check_pseudo_count(self.pseudo_count))
+        return self._log_prior(class_counts, resolve_beta(self.assumption, class_counts))
 
+    def _log_prior(self, class_counts: Floats, beta: float) -> Floats:
+        weight = np.maximum(class_counts + beta * class_counts.sum(), self.pseudo_count)
+        return np.log(weight / weight.sum())
 
-def _log_prior(class_counts: Floats, beta: float, floor: float) -> Floats:
-    weight = np.maximum(class_counts + beta * class_counts.sum(), floor)
-    return np.log(weight / weight.sum())
-
-
-def _family(tree: ContextTree, *, beta: float, floor: float) -> FamilyTable:
-    """Estimate one family; only full contexts are used, the others are uniform."""
-    cells = family_weights(tree, beta, floor)
-    uniform = -np.log(tree.arity)
-    log_prob, log_escape = np.full(tree.n_cells, uniform), np.full(tree.n_nodes, uniform)
-    weight = cells.weight[cells.cell, cells.label]
-    log_mass = cells.log_mass[cells.context[cells.cell], cells.label]
-    full = slice(int(tree.level_cell[-2]), None)
-    log_prob[full] = np.log(np.maximum(weight, floor)) - log_mass
-    log_escape[tree.cell_nodes()[full]] = np.log(floor) - log_mass
-    contexts = tree.without_counts()
-    return TreeTable(contexts, log_prob, log_escape, inherit=False, backoff=False).compact()
+    def _family(self, tree: ContextTree, *, beta: float) -> FamilyTable:
+        """Estimate one family; only full contexts are used, the others are uniform."""
+        floor = float(self.pseudo_count)
+        cells = family_weights(tree, beta, floor)
+        uniform = -np.log(tree.arity)
+        log_prob, log_escape = np.full(tree.n_cells, uniform), np.full(tree.n_nodes, uniform)
+        weight = cells.weight[cells.cell, cells.label]
+        log_mass = cells.log_mass[cells.context[cells.cell], cells.label]
+        full = slice(int(tree.level_cell[-2]), None)
+        log_prob[full] = np.log(np.maximum(weight, floor)) - log_mass
+        log_escape[tree.cell_nodes()[full]] = np.log(floor) - log_mass
+        contexts = tree.without_counts()
+        return TreeTable(contexts, log_prob, log_escape, inherit=False, backoff=False).compact()

@@ -9,7 +9,6 @@ import numpy as np
 from tanager import native
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.estimator import is_whole
 from tanager.numerics import Floats
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.learner import ParameterLearner
@@ -59,7 +58,7 @@ class DFE(ParameterLearner):
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Read the rows `n_passes` times."""
         context = plan.context
-        self._allow("n_passes", is_whole(self.n_passes, 1), "a whole number from 1 on")
+        self._allow_whole("n_passes", least=1)
         self._allow_numbers("m")
         trees = list(counts.trees(structure))
         layout = Layout.of(structure, counts.domain, trees)

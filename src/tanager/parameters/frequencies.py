@@ -77,7 +77,7 @@ class MaximumLikelihood(_Additive):
     epsilon: float = 1e-5
 
     def _check(self) -> None:
-        self._allow_numbers("epsilon")
+        self._allow_numbers("epsilon", most=1)
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family."""

@@ -13,7 +13,6 @@ import numpy as np
 from tanager import native
 from tanager.counts import ContextTree
 from tanager.engines import FitContext
-from tanager.estimator import is_whole
 from tanager.numerics import Floats, Ints
 from tanager.parameters.learner import CountLearner
 from tanager.parameters.spread import count_spread, spread_of_families
@@ -156,7 +155,7 @@ class HDP(CountLearner):
         self._allow_numbers("root_concentration", "tolerance")
         self._allow_numbers("shape", "rate", zero=True)
         self._allow_numbers("class_rate", zero=True, none=True)
-        self._allow("max_sweeps", is_whole(self.max_sweeps, 1), "a whole number from 1 on")
+        self._allow_whole("max_sweeps", least=1)
 
 
 class Prior(NamedTuple):

@@ -6,7 +6,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from numbers import Real
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -50,15 +49,6 @@ class ParameterLearner(Estimator, ABC):
     def choose(self, structure: Structure, counts: Counts, plan: FitPlan) -> Self:  # noqa: ARG002
         """Return the learner with all choices made that need held-out rows."""
         return self
-
-    def _allow_numbers(self, *names: str, zero: bool = False, none: bool = False) -> None:
-        """Refuse parameters that aren't finite numbers above 0, or, if allowed, zero or None."""
-        allowed = ("a number from 0 on" if zero else "a number above 0") + none * ", or None"
-        for name in names:
-            value = getattr(self, name)
-            number = isinstance(value, Real) and not isinstance(value, bool)
-            good = number and 0 <= value < np.inf and (zero or value > 0)
-            self._allow(name, good or (none and value is None), allowed)
 
 
 class GroupedLearner(ParameterLearner):

@@ -11,7 +11,7 @@ import numpy as np
 
 from tanager import native
 from tanager.counts import ContextTree, Counts, PairCells, PairCounts
-from tanager.errors import ConfigurationError, invalid
+from tanager.errors import invalid
 from tanager.numerics import Floats, Ints
 from tanager.structure.arborescence import maximum_arborescence, maximum_branching
 from tanager.structure.learner import FitPlan, StructureLearner
@@ -148,8 +148,8 @@ class ACLL(StructureLearner):
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree from the pair counts."""
-        floor = check_pseudo_count(self.pseudo_count)
-        domain = counts.domain
+        self._allow_numbers("pseudo_count")
+        floor, domain = float(self.pseudo_count), counts.domain
         beta = resolve_beta(self.assumption, counts.classes)
         alone = _score_families([joint[None] for joint in counts.values], beta, floor)
         scores = counts.score_pairs(_EdgeScore(beta, floor), decimals=None)
@@ -250,20 +250,10 @@ class _EdgeScore:
 
 def resolve_beta(assumption: str | float, class_counts: Floats) -> float:
     """Return the slope under an assumption, for these rows and classes."""
-    if assumption == "dirichlet":
+    if isinstance(assumption, str) and assumption == "dirichlet":
         return dirichlet_beta(len(class_counts), 1.0, max(float(class_counts.sum()), 1.0))
-    if assumption == "uniform":
+    if isinstance(assumption, str) and assumption == "uniform":
         return uniform_beta(len(class_counts))
     if isinstance(assumption, Real) and -1 < assumption < 0:
         return float(assumption)
     raise invalid("assumption", assumption, "'dirichlet', 'uniform', or a slope between -1 and 0")
-
-
-def check_pseudo_count(pseudo_count: float) -> float:
-    """Return a valid pseudo-count."""
-    if not pseudo_count > 0:
-        raise ConfigurationError(
-            f"pseudo_count={pseudo_count!r} must be positive: without a lower bound on the "
-            "probabilities the score has no maximum. Hint: 5 is usual."
-        )
-    return float(pseudo_count)

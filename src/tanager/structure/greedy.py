@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.estimator import is_whole
 from tanager.numerics import Floats
 from tanager.progress import Progress
 from tanager.structure.constraints import Limits
@@ -76,10 +75,9 @@ class Greedy(StructureLearner):
         """Add edges until none raises the score."""
         context = plan.context
         most = self.candidates
-        good = most is None or is_whole(most, 1)
-        self._allow("candidates", good, "None, or a whole number from 1 on")
+        self._allow_whole("candidates", least=1, none=True)
         self._choose("score", SCORES)
-        self._allow("epsilon", 0 < self.epsilon < 1, "a number between 0 and 1")
+        self._allow_numbers("epsilon", below=1)
         rows = counts.rows.gather()
         near = _nearest(counts.cmi(), most)  # the pass also counts every edge's table
         joint = RunningJoint(

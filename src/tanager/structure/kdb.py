@@ -8,7 +8,6 @@ import numpy as np
 
 from tanager.counts import Counts
 from tanager.engines.keeping import release
-from tanager.estimator import is_whole
 from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.constraints import Limits
@@ -70,7 +69,8 @@ class KDB(StructureLearner):
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the parents."""
-        self._allow("k", is_whole(self.k, 0), "a whole number from 0 on")
+        self._allow_whole("k", least=0)
+        self._allow_flags("moral", "adjusted")
         limits = plan.limits or Limits.none(counts.domain.names)
         limits.check_learner(int(self.k), f"KDB(k={self.k})")
         order = limits.arrange(feature_order(counts, adjusted=self.adjusted))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes.groups import finest_sizes, table_room
 from tanager.counts import Counts
-from tanager.errors import ConfigurationError
+from tanager.estimator import is_whole
 from tanager.loglinear.residuals import MAX_ROWS, SHRINK
 from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
@@ -116,14 +116,10 @@ class KTree(StructureLearner):
     def most(self, n_rows: int) -> int:
         """Return the maximum number of parents that this many rows can distinguish from noise."""
         given = self.max_parents
-        if given == "auto":
+        if isinstance(given, str) and given == "auto":
             steps = (THIRD_PARENT_ROWS, 2), (MANY_PARENTS_ROWS, 3)
             return next((most for rows, most in steps if n_rows < rows), WIDEST)
-        whole = isinstance(given, int | np.integer) and not isinstance(given, bool)
-        if not (whole and int(given) >= 0):
-            raise ConfigurationError(
-                f"KTree: max_parents={given!r}. Allowed: 'auto', or a whole number from 0 on."
-            )
+        self._allow("max_parents", is_whole(given, 0), "'auto', or a whole number from 0 on")
         return int(given)
 
 
@@ -201,7 +197,7 @@ def heaviest_tree(
     limits = limits or Limits.none([""] * n)
     weights = _ranked(weights, limits)
     parents: dict[int, tuple[int, ...]] = {}
-    best, clique = np.full(n, -np.inf), np.zeros((n, k), np.int64)
+    best, clique = np.full(n, -np.inf), np.zeros((n, min(k, n)), np.int64)
     size = np.zeros(n, np.int64)
     n_required = np.array([len(required) for required in limits.required])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -28,6 +28,7 @@ _FOLD_STREAM, _ORDER_STREAM = 0x0F01D, 0x0DE4  # keys of the random streams
 # Candidates are scored in up to this many tasks, with at least this many per task; within
 # a task each is pruned by the best before it.
 _TASKS, _LEAST_BLOCK = 8, 8
+MOST_FOLDS = 256  # a row's fold is one byte
 
 
 @dataclass(eq=False, repr=False)
@@ -142,13 +143,12 @@ class OrderBased(StructureLearner):
         return Structure.from_parents(counts.domain.names, best.parents)
 
     def _check(self) -> None:
-        for name in ("max_parents", "n_orders"):
-            self._allow(name, is_whole(getattr(self, name), 1), "a whole number from 1 on")
-        for name in ("candidates", "max_conditioning", "n_folds"):
-            value = getattr(self, name)
-            self._allow(name, value is None or is_whole(value, 0), "None, or a whole number from 0")
+        self._allow_whole("max_parents", "n_orders", least=1)
+        self._allow_whole("candidates", "max_conditioning", "n_folds", least=0, none=True)
+        many = self.n_folds is not None and int(self.n_folds) > MOST_FOLDS
+        self._allow("n_folds", not many, f"None, or a whole number from 0 to {MOST_FOLDS}")
         self._choose("score", SCORES)
-        self._allow("epsilon", 0 < self.epsilon < 1, "a number between 0 and 1")
+        self._allow_numbers("epsilon", below=1)
         random = isinstance(self.order, str) and self.order == "random"
         self._allow("n_orders", self.n_orders == 1 or random, "1, and more with order='random'")
 
@@ -167,7 +167,7 @@ class OrderBased(StructureLearner):
     def _orders(self, counts: Counts, rows: Chunk, context: FitContext) -> list[Ints]:
         """Return the orders to try."""
         domain = counts.domain
-        if not isinstance(self.order, str):
+        if isinstance(self.order, Iterable) and not isinstance(self.order, str):
             return [_given_order(self.order, domain)]
         if self.order == "cmi":
             return [order_by_class_information(domain, rows, context, self.max_conditioning)]
@@ -261,7 +261,7 @@ class _Search:
         when a context was never seen.
         """
         layer: list[tuple[Parents, list[int]]] = [((), ranked)]
-        for size in range(1, most + 1):
+        for size in range(1, min(most, len(ranked)) + 1):
             grown = []
             for clique, others in layer:
                 for at, p in enumerate(others):
@@ -307,14 +307,15 @@ def _best(
     return best, chosen
 
 
-def _given_order(order: Sequence[str] | Sequence[int], domain: Domain) -> Ints:
+def _given_order(order: Iterable[str | int], domain: Domain) -> Ints:
     """Return a user-given order as indices."""
     index: dict[Any, int] = {name: i for i, name in enumerate(domain.names)}
-    found = [index.get(f, -1) if isinstance(f, str) else int(f) for f in order]
+    given = list(order)
+    found = [int(f) if is_whole(f, 0) else index.get(str(f), -1) for f in given]
     if sorted(found) != list(range(domain.n_features)):
         raise ConfigurationError(
             f"order must hold each of the {domain.n_features} features once, by name or index; "
-            f"got {list(order)!r}."
+            f"got {given!r}."
         )
     return np.array(found, np.int64)
 

@@ -10,7 +10,6 @@ import numpy as np
 from tanager.counts import Counts, Family, build_trees, most_cells
 from tanager.engines import FitContext
 from tanager.engines.keeping import Store
-from tanager.estimator import is_whole
 from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi
 from tanager.structure.constraints import Limits
@@ -147,9 +146,10 @@ class SelectiveKDB(StructureLearner):
         return mean_losses(task, np.concatenate(sums, axis=1))
 
     def _check(self) -> None:
-        self._allow("max_k", is_whole(self.max_k, 0), "a whole number from 0 on")
+        self._allow_whole("max_k", least=0)
         self._choose("score", SCORES)
         self._choose("smoothing", STRENGTH)
+        self._allow_flags("adjusted")
 
 
 def _groups(

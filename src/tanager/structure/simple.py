@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -104,9 +104,9 @@ class Fixed(StructureLearner):
         names = counts.domain.names
         index = {name: at for at, name in enumerate(names)}
         for feature, parents in self.parents.items():
-            if isinstance(parents, str):
+            if isinstance(parents, str) or not isinstance(parents, Iterable):
                 raise ConfigurationError(
-                    f"The parents of {feature!r} are the string {parents!r}; give a list of names."
+                    f"The parents of {feature!r} are {parents!r}; give a list of names."
                 )
             for name in (feature, *parents):
                 if name not in index:

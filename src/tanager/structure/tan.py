@@ -78,6 +78,7 @@ class TAN(StructureLearner):
         """Learn the tree."""
         self._choose("score", ("cmi", "ear"))
         self._choose("root", ("first", "information"))
+        self._allow_flags("adjusted")
         adjusted = self.adjusted and self.score == "cmi"
         if self.score == "ear":
             information = counts.score_pairs(ExplainingAway())

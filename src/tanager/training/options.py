@@ -76,17 +76,14 @@ class Training(Estimator):
 
     def check(self) -> None:
         """Raise a ConfigurationError for invalid options."""
-        self._allow("epochs", self.epochs >= 1, "a whole number from 1 on")
-        size = self.batch_size
-        self._allow("batch_size", size is None or size >= 1, "None, or a whole number from 1 on")
-        for name in ("learning_rate", "decay"):
-            self._allow(name, 0 < getattr(self, name) <= 1, "a number above 0 and at most 1")
-        for name in ("average", "dropout"):
-            self._allow(name, 0 <= getattr(self, name) < 1, "a number from 0 to below 1")
+        self._allow_whole("epochs", least=1)
+        self._allow_whole("batch_size", least=1, none=True)
+        self._allow_numbers("learning_rate", "decay", most=1)
+        self._allow_numbers("average", "dropout", zero=True, below=1)
+        self._allow_flags("share", "dense")
         self._allow("dense", not (self.dense and self.share), "False with share=True")
-        between = 0 < self.validation_fraction < 1
-        self._allow("validation_fraction", between, "a number between 0 and 1")
-        self._allow("tune", self.tune >= 0, "a whole number from 0 on")
+        self._allow_numbers("validation_fraction", below=1)
+        self._allow_whole("tune", least=0)
 
     def rows_per_batch(self, n_rows: int) -> int:
         """Return the number of rows per step."""

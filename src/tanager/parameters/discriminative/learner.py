@@ -197,7 +197,8 @@ class Discriminative(ParameterLearner):
         folds = self.crossfit
         good = folds in ("auto", 0) or (is_whole(folds, 2) and int(folds) <= MAX_FOLDS)
         self._allow("crossfit", good, f"'auto', 0, or 2 to {MAX_FOLDS} folds")
-        self._allow("max_iter", is_whole(self.max_iter, 1), "a whole number from 1 on")
+        self._allow_whole("max_iter", least=1)
+        self._allow_flags("fit_prior")
         self._allow_numbers("tol", zero=True)
 
 

@@ -12,7 +12,6 @@ from tanager.codes.hashing import Fold, collect_rows
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
-from tanager.estimator import is_whole
 from tanager.loglinear import Settings
 from tanager.numerics import one_blas_thread
 from tanager.parameters.frequencies import MEstimate
@@ -156,8 +155,8 @@ class Layered(GroupedLearner):
         """Return the generative learner; raise a ConfigurationError for invalid options."""
         from tanager.parameters.registry import resolve_parameters
 
-        self._allow("max_iter", is_whole(self.max_iter, 1), "a whole number from 1 on")
-        self._allow("tol", self.tol >= 0, "a number from 0 on")
+        self._allow_whole("max_iter", least=1)
+        self._allow_numbers("tol", zero=True)
         if self.generative is None:
             return None
         learner = resolve_parameters(self.generative)

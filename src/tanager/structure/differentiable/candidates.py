@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isqrt
 
@@ -50,8 +50,6 @@ def resolve_candidates(
     if request.candidates not in ("subset", "all", "neighbours"):
         allowed = "'subset', 'all', 'neighbours', or a mapping from features to candidate parents"
         raise invalid("candidates", request.candidates, allowed)
-    if request.k < 1:
-        raise invalid("k", request.k, "whole numbers from 1 on")
     pixels = request.candidates == "neighbours"
     shape = _image_shape(request.image_shape, len(names)) if pixels else None
     order = feature_order(request.order, names, shape, rng)
@@ -79,7 +77,7 @@ def feature_order(
 ) -> list[int]:
     """Return the features in the requested order; parents come before children."""
     n = len(names)
-    if isinstance(order, str):
+    if isinstance(order, str) or not isinstance(order, Iterable):
         choice = ("C" if shape is not None else "random") if order == "auto" else order
         if choice == "random":
             return [int(i) for i in rng.permutation(n)]
@@ -90,12 +88,13 @@ def feature_order(
         allowed = "'auto', 'random', 'columns', a sequence of all feature names, and with "
         raise invalid("order", order, allowed + "candidates='neighbours' 'A', 'B' or 'C'")
     place = {name: i for i, name in enumerate(names)}
-    if len(order) != n or set(order) != set(place):
+    given = list(map(str, order))
+    if sorted(given) != sorted(place):
         raise ConfigurationError(
-            f"order must name each of the {n} features once; got {len(order)} names, "
-            f"{len(set(order) & set(place))} of them known. Hint: 'columns' takes them as is."
+            f"order must name each of the {n} features once; got {len(given)} names, "
+            f"{len(set(given) & set(place))} of them known. Hint: 'columns' takes them as is."
         )
-    return [place[name] for name in order]
+    return [place[name] for name in given]
 
 
 def image_order(choice: str, height: int, width: int) -> list[int]:
@@ -168,6 +167,10 @@ def _given(
     place = {name: i for i, name in enumerate(names)}
     chosen: list[list[int]] = [[] for _ in names]
     for child, parents in candidates.items():
+        if not isinstance(parents, Iterable):
+            raise ConfigurationError(
+                f"The candidates of {child!r} are {parents!r}; give a list of names."
+            )
         unknown = [name for name in (child, *parents) if name not in place]
         if unknown:
             raise ConfigurationError(

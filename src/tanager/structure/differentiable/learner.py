@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
@@ -87,6 +89,12 @@ class Arborescence:
         weights[self._parent, self._child] = scores[self._child, self._slot]
         parents = maximum_arborescence(weights, root=n)[:n]
         return self._slot_of[np.arange(n), parents]
+
+
+def _two(values: Any, kind: type[Any]) -> bool:
+    """Return whether this is a pair of positive, finite numbers."""
+    pair = isinstance(values, Sequence) and len(values) == 2
+    return pair and all(isinstance(one, kind) and 0 < one < np.inf for one in values)
 
 
 def _laplacian(weights: Floats) -> Floats:
@@ -246,9 +254,14 @@ class Differentiable(Trained, JointLearner):
         context, domain = plan.context, counts.domain
         self._choose("ordering", ("fixed", "free"))
         self._choose("init", STARTS)
-        rate = 0 < self.structure_learning_rate <= 1
-        self._allow("structure_learning_rate", rate, "a number above 0 and at most 1")
-        self._allow("temperature", min(self.temperature) > 0, "two positive numbers")
+        self._allow_numbers("structure_learning_rate", most=1)
+        self._allow_whole("k", least=1)
+        self._allow("temperature", _two(self.temperature, Real), "two positive numbers")
+        self._allow(
+            "image_shape",
+            self.image_shape is None or _two(self.image_shape, Integral),
+            "None, or two whole numbers: the height and the width",
+        )
         training = self.resolve_training()
         if domain.n_features == 0:
             return Structure((), (), ()), JointTables((), np.zeros(domain.n_classes), ())
