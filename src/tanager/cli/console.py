@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tanager.network import Network
 
 
-def console(*, stderr: bool = False) -> Console:
+def console() -> Console:
     """Return a console for standard output, wide if that is a file or a pipe.
 
     Names and labels come from tables and model files of unknown origin, so
@@ -36,8 +36,7 @@ def console(*, stderr: bool = False) -> Console:
             # Rich would exit with 1, but a closed pipe, as with `head`, isn't a failure.
             raise BrokenPipeError
 
-    stream = sys.stderr if stderr else sys.stdout
-    return Terminal(stderr=stderr, highlight=False, width=None if stream.isatty() else 160)
+    return Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
 
 
 def plain_table(*columns: str, left: Collection[int] = (0,), title: str = "") -> Table:

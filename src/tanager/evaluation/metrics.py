@@ -132,15 +132,15 @@ class Reliability(NamedTuple):
         return float(np.abs(self.confidence - self.correct).sum() / max(1, self.rows.sum()))
 
 
-def reliability(probabilities: Floats, labels: Labels, n_bins: int = N_BINS) -> Reliability:
+def reliability(probabilities: Floats, labels: Labels) -> Reliability:
     """Bin rows by the probability of the predicted class, in bins of equal width over [0, 1]."""
     confidence = probabilities.max(axis=1)
     correct = probabilities.argmax(axis=1) == labels
-    bins = np.minimum((confidence * n_bins).astype(np.int64), n_bins - 1)
+    bins = np.minimum((confidence * N_BINS).astype(np.int64), N_BINS - 1)
     return Reliability(
-        np.bincount(bins, minlength=n_bins).astype(np.int64),
-        np.bincount(bins, weights=confidence, minlength=n_bins).astype(np.float64),
-        np.bincount(bins[correct], minlength=n_bins).astype(np.int64),
+        np.bincount(bins, minlength=N_BINS).astype(np.int64),
+        np.bincount(bins, weights=confidence, minlength=N_BINS).astype(np.float64),
+        np.bincount(bins[correct], minlength=N_BINS).astype(np.int64),
     )
 
 

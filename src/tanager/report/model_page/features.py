@@ -39,7 +39,7 @@ class ShownClasses:
         """Number of classes that share the last place; 0 if every class has its own."""
         return len(self.places) - len(self.names) + 1 if len(self.places) > len(self.names) else 0
 
-    def gather(self, by_class: Floats) -> Floats:
+    def gather(self, by_class: NDArray[Any]) -> Floats:
         """Sum the last axis, one entry per class, to one entry per place."""
         out = np.zeros((*by_class.shape[:-1], len(self.names)))
         for at, place in enumerate(self.places):

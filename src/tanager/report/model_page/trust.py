@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Column
-from tanager.evaluation.metrics import calibration_error, log_loss, row_losses, zero_one_loss
+from tanager.evaluation.metrics import (
+    calibration_error,
+    confusion,
+    log_loss,
+    row_losses,
+    zero_one_loss,
+)
 from tanager.network import Network
 from tanager.network.answers import group_labels
 from tanager.report.model_page.rows import n_groups, pool_neighbours
@@ -62,15 +68,13 @@ def describe_trust(
     """Return the data of the page's fifth section."""
     labels = rows.labels
     shown, truth = classes.gather(probabilities), classes.of(labels)
-    n_places = len(classes.names)
-    predicted = classes.of(probabilities.argmax(axis=1))
-    confusion = np.zeros((n_places, n_places), np.int64)
-    np.add.at(confusion, (truth, predicted), 1)
+    places, counts = range(len(classes.names)), confusion(probabilities, labels)
+    of_places = classes.gather(classes.gather(counts).T).T.astype(int)
     facts: dict[str, Any] = {
-        "reliability": [reliability_bins(shown[:, c], truth == c) for c in range(n_places)],
-        "histogram": [_histogram(shown[:, c], truth == c) for c in range(n_places)],
-        "confusion": confusion.tolist(),
-        "by_class": _by_class(network, labels, probabilities.argmax(axis=1)),
+        "reliability": [reliability_bins(shown[:, c], truth == c) for c in places],
+        "histogram": [_histogram(shown[:, c], truth == c) for c in places],
+        "confusion": of_places.tolist(),
+        "by_class": _by_class(network, counts),
         "slices": find_slices(network, rows, probabilities),
     }
     if probabilities.shape[1] == 2:
@@ -78,23 +82,15 @@ def describe_trust(
     return facts
 
 
-def _by_class(
-    network: Network, labels: NDArray[Any], predicted: NDArray[Any]
-) -> list[list[str | int]]:
+def _by_class(network: Network, counts: NDArray[np.int64]) -> list[list[str | int]]:
     """Return name, rows, predicted rows and correctly predicted rows, worst recall first.
 
-    Every class that occurs gets a line, up to a limit.
+    Every class that occurs gets a line, up to a limit. `counts` is the confusion matrix.
     """
-    n_classes = network.codebook.domain.n_classes
-    own = np.bincount(labels, minlength=n_classes)
-    taken = np.bincount(predicted, minlength=n_classes)
-    right = np.bincount(labels[labels == predicted], minlength=n_classes)
-    found = [c for c in range(n_classes) if own[c] or taken[c]]
-    found.sort(key=lambda c: float(right[c]) / max(1, int(own[c])))
-    names = network.codebook.classes
-    return [
-        [str(names[c]), int(own[c]), int(taken[c]), int(right[c])] for c in found[:MAX_BY_CLASS]
-    ]
+    facts = np.stack([counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)], axis=1)
+    recall = facts[:, 2] / np.maximum(1, facts[:, 0])
+    found = [c for c in np.argsort(recall, kind="stable") if facts[c, :2].any()]
+    return [[str(network.codebook.classes[c]), *facts[c].tolist()] for c in found[:MAX_BY_CLASS]]
 
 
 def reliability_bins(
