@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 # Characters that control a terminal instead of being printed: controls other than tab
@@ -25,6 +26,23 @@ def visible(text: str) -> str:
     '\\x1b[31mred'
     """
     return STEERING.sub(lambda found: ascii(found.group())[1:-1], text)
+
+
+def one_line(text: object) -> str:
+    """Return a text on one line, with control characters escaped."""
+    return " ".join(visible(str(text)).split())
+
+
+def cut(text: object, most: int = 40) -> str:
+    """Return a text on one line of at most `most` characters, keeping its start."""
+    whole = one_line(text)
+    return whole if len(whole) <= most else f"{whole[: most - 1]}…"
+
+
+def cut_list(names: Sequence[str], most: int = 20) -> str:
+    """Return the first names on one line, and the number of others."""
+    more = f", … {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(cut(name, 60) for name in names[:most]) + more
 
 
 def template_environment(*packages: str) -> Any:

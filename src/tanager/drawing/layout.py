@@ -28,7 +28,7 @@ from itertools import pairwise
 import numpy as np
 
 from tanager.drawing.plan import DrawingPlan
-from tanager.escaping import visible
+from tanager.escaping import cut
 
 FONT, HEIGHT, PAD, MARGIN = 13, 27, 11, 14
 LAYER = 62.0  # between the centres of neighbouring layers
@@ -57,10 +57,9 @@ class GraphLayout:
     class_routes: list[list[Point]]  # from the class to each box without incoming arrows
 
 
-def shorten(name: str, most: int = MAX_NAME) -> str:
+def shorten(name: str) -> str:
     """Return a name that fits into a box, on one line."""
-    flat = " ".join(visible(name).split()) or "(no name)"
-    return flat if len(flat) <= most else f"{flat[: most - 1]}…"
+    return cut(name, MAX_NAME) or "(no name)"
 
 
 def text_width(text: str) -> float:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tanager.drawing.layout import FONT, HEIGHT, MARGIN, PAD, Point, lay_out, shorten, text_width
 from tanager.drawing.plan import Box, DrawingPlan
-from tanager.escaping import template_environment, visible
+from tanager.escaping import cut, cut_list, template_environment
 
 MARK = 24.0  # pixels of a sample
 GAP = 12.0
@@ -127,8 +127,7 @@ def _title(plan: DrawingPlan, box: Box) -> str:
     names = [plan.graph.names[feature] for feature in box.members]
     if not box.folded:
         return names[0]
-    more = f", … {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return f"{box.label}: {', '.join(names[:LISTED])}{more}"
+    return f"{box.label}: {cut_list(names, LISTED)}"
 
 
 def card(template: str, **facts: Any) -> str:
@@ -137,9 +136,3 @@ def card(template: str, **facts: Any) -> str:
     style = text[text.index("\n") + 1 :]  # without the comment
     found: str = _environment().get_template(template).render(style=style, **facts)
     return found
-
-
-def cut(text: object, most: int = 40) -> str:
-    """Return a name or value of unknown origin, truncated to `most` characters."""
-    whole = visible(str(text))
-    return whole if len(whole) <= most else f"{whole[: most - 1]}…"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from math import exp
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from tanager.codes import MatchedTable
 from tanager.codes.rows import EqualByArrays
 from tanager.drawing.svg import card
 from tanager.errors import ConfigurationError, DataError
-from tanager.escaping import abridged, visible
+from tanager.escaping import abridged, one_line
 from tanager.network.answers import align_columns
 from tanager.network.evidence import find_class
 from tanager.network.network import Network, network_of
@@ -324,7 +323,7 @@ def _value(network: Network, feature: int, code: int, raw: Any) -> str:
 
 def _fit(name: Any) -> str:
     """Return a name or value shortened to fit on a line, keeping its start and end."""
-    return abridged(visible(re.sub(r"[\t\n]", " ", str(name))), 36)
+    return abridged(one_line(name), 36)
 
 
 def _plain(label: Any) -> Any:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.errors import ConfigurationError
-from tanager.escaping import abridged
+from tanager.escaping import abridged, one_line
 from tanager.network import LabelledTable, Network, NetworkInformation
 from tanager.network.evidence import find_class
 from tanager.network.information import log_odds
@@ -26,7 +26,6 @@ from tanager.report.style import (
     fitting,
     in_house_style,
     name_rows,
-    one_line,
     plain_text,
 )
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from tanager import __version__
 from tanager.errors import ConfigurationError
-from tanager.escaping import abridged, template_environment
+from tanager.escaping import abridged, cut_list, template_environment
 from tanager.evaluation.summary import p_text
 
 
@@ -36,7 +35,7 @@ def page_environment(*packages: str) -> Any:
     environment.filters["sentence"] = lambda text: text[:1].upper() + text[1:]
     environment.filters["p_value"] = p_text
     environment.filters["plain"] = str  # names; the card escapes Markdown's characters
-    environment.filters["names"] = list_names
+    environment.filters["names"] = cut_list
     return environment
 
 
@@ -49,9 +48,3 @@ def render_page(template: str, *, script: str = "", **parts: Any) -> str:
         .render(version=__version__, script=script, script_hash=f"'sha256-{digest}'", **parts)
     )
     return page
-
-
-def list_names(names: Sequence[str], most: int = 20) -> str:
-    """Return the first names on one line, and the number of others."""
-    more = f", … {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(name if len(name) <= 60 else f"{name[:59]}…" for name in names[:most]) + more

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec
 
 from tanager.errors import ConfigurationError
-from tanager.escaping import abridged, visible
+from tanager.escaping import abridged, one_line, visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,11 +72,6 @@ def name_rows(ax: Any, names: Sequence[str]) -> None:
     ax.set_ylim(len(names) - 0.4, -0.6)
     ax.grid(visible=False, axis="y")
     ax.tick_params(axis="y", length=0)
-
-
-def one_line(text: object) -> str:
-    """Return a name on one line, with unprintable characters escaped."""
-    return visible(re.sub(r"[\t\n]", " ", str(text)))
 
 
 def plain_text(text: object) -> str:

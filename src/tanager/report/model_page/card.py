@@ -10,7 +10,7 @@ from typing import Any
 from tanager.classifiers.fitting import RUN_PARAMETERS
 from tanager.classifiers.info import short_fact
 from tanager.codes import Codebook
-from tanager.escaping import visible
+from tanager.escaping import cut, one_line
 from tanager.report.rendering import page_environment
 
 # Internal facts of the stages, and those shown elsewhere on the page.
@@ -18,6 +18,7 @@ _NO_CHOICE = {
     *("seconds", "cpu_seconds", "passes", "peak_memory_mb"),
     *("mutual_information", "fingerprint", "rows"),
 }
+MOST_TEXT = 300  # characters of a fact
 
 
 def column_facts(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str, str]]:
@@ -46,7 +47,7 @@ def option_facts(model: Any) -> list[tuple[str, str]]:
     if not hasattr(model, "get_params"):
         return []
     options = model.get_params(deep=False).items()
-    return [(name, one_line(value)) for name, value in options if name not in RUN_PARAMETERS]
+    return [(name, cut(value, MOST_TEXT)) for name, value in options if name not in RUN_PARAMETERS]
 
 
 def training_facts(info: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -59,14 +60,8 @@ def training_facts(info: Mapping[str, Any]) -> list[tuple[str, str]]:
             for name, value in content.items():
                 text = "" if value is None or name in _NO_CHOICE else short_fact(value)
                 if text not in ("", "none"):
-                    facts.append((f"{stage}: {name.replace('_', ' ')}", one_line(text)))
+                    facts.append((f"{stage}: {name.replace('_', ' ')}", cut(text, MOST_TEXT)))
     return facts
-
-
-def one_line(value: Any) -> str:
-    """Return a value as text on one line, truncated if long."""
-    text = " ".join(str(value).split())
-    return text if len(text) <= 300 else f"{text[:299]}…"
 
 
 def card_markdown(**facts: Any) -> str:
@@ -80,4 +75,4 @@ def card_markdown(**facts: Any) -> str:
 
 def _text(text: str) -> str:
     """Escape a text for Markdown and HTML: names come from tables."""
-    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(visible(text).split()))
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", one_line(text))

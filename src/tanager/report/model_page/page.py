@@ -19,6 +19,7 @@ from tanager.atomic import write_text
 from tanager.classifiers import load
 from tanager.drawing import draw_svg, plan_drawing
 from tanager.errors import ConfigurationError
+from tanager.escaping import cut
 from tanager.network import Costs, Network, NetworkInformation
 from tanager.network.decisions import read_costs
 from tanager.network.exports.javascript import scorer_source
@@ -28,9 +29,9 @@ from tanager.network.information import n_probabilities
 from tanager.network.next_question import read_prices
 from tanager.report.model_page.asked import asked_network, interval_tables, scorer_json
 from tanager.report.model_page.card import (
+    MOST_TEXT,
     card_markdown,
     column_facts,
-    one_line,
     option_facts,
     training_facts,
 )
@@ -125,7 +126,7 @@ class _Subject:
 
     def facts(self) -> list[tuple[str, list[tuple[str, str]]]]:
         """Return the groups of the card that depend on the model."""
-        edits = [(str(at), one_line(edit)) for at, edit in enumerate(self.network.history, 1)]
+        edits = [(str(at), cut(edit, MOST_TEXT)) for at, edit in enumerate(self.network.history, 1)]
         versions = {"Python": platform.python_version(), "NumPy": np.__version__}
         columns = column_facts(self.info, self.network.codebook)
         return [
