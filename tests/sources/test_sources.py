@@ -179,3 +179,27 @@ def test_numbers_have_numpy_types_without_pandas():
     kinds += [getattr(pa, f"{sign}int{bits}")() for sign in ("", "u") for bits in (8, 16, 32, 64)]
     for kind in kinds:
         assert numpy_dtype(kind) == np.dtype(kind.to_pandas_dtype())
+
+
+def test_a_dataset_with_a_filter_is_read_through_it(tmp_path):
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"a": list(range(100))}), path, row_group_size=10)
+    source = open_source(ds.dataset(path).filter(ds.field("a") >= 34))
+    assert source.column("a").to_pylist() == list(range(34, 100))
+
+
+def test_dask_arrays_and_series():
+    array = pytest.importorskip("dask.array")
+    frames = pytest.importorskip("dask.dataframe")
+    assert open_source(array.ones((4, 2))).n_rows == 4
+    with pytest.raises(DataError, match="Expected 2D array, got 1D array"):
+        open_source(frames.from_pandas(pd.Series([1, 2]), npartitions=1))
+
+
+def test_intervals_of_months_are_refused_by_name():
+    duckdb = pytest.importorskip("duckdb")
+    relation = duckdb.sql("select 1 as a, interval 3 day as span")
+    with pytest.raises(DataError, match=r"intervals of months and days in 'span'. Turn them into"):
+        open_source(relation)

@@ -18,7 +18,7 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urls
 
 import pyarrow as pa
 
-from tanager.errors import ConfigurationError, DataError, explaining, one_line, requiring
+from tanager.errors import ConfigurationError, DataError, explaining, listed, one_line, requiring
 from tanager.sources.files import FilePart, open_files
 from tanager.sources.gate import cast_batch, plain_schema
 from tanager.sources.source import BATCH_ROWS, Source
@@ -127,7 +127,13 @@ def _spool(name: str, batches: Any) -> Source:
     handle, place = tempfile.mkstemp(prefix="tanager-", suffix=".parquet")
     os.close(handle)
     path, schema, n_rows = Path(place), plain_schema(batches.schema), 0
+    spans = [field.name for field in schema if pa.types.is_interval(field.type)]
     try:
+        if spans:
+            raise DataError(
+                f"{name} has intervals of months and days in {listed(spans)}. Turn them into "
+                "numbers in the query, for example seconds with epoch(...)."
+            )
         with _explained(name), pq.ParquetWriter(path, schema, compression="lz4") as writer:
             for batch in batches:
                 writer.write_batch(cast_batch(batch, schema), row_group_size=BATCH_ROWS)

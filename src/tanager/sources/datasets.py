@@ -27,11 +27,10 @@ def open_dataset(dataset: Any) -> Source:
 
     if isinstance(dataset, ds.InMemoryDataset):
         return Source.of_table(dataset.to_table())
-    with_rows = [(part, n) for part in _parts(dataset) if (n := int(part.count_rows()))]
-    n_rows = int(dataset.count_rows())
-    if sum(n for _, n in with_rows) != n_rows:
-        # The dataset has a filter that its parts don't apply.
-        with_rows = [(dataset, n_rows)]
+    try:
+        with_rows = [(part, n) for part in _parts(dataset) if (n := int(part.count_rows()))]
+    except ValueError:  # the dataset has a filter, which its parts wouldn't apply
+        with_rows = [(dataset, int(dataset.count_rows()))]
     parts = [_DatasetPart(part, dataset.schema, n) for part, n in with_rows]
     return Source(plain_schema(dataset.schema), parts)
 
@@ -194,7 +193,8 @@ class _DataFile(StoredPart):
 
 def is_dask_frame(X: Any) -> bool:
     """Return whether this is a Dask DataFrame, without importing anything."""
-    return type(X).__module__.partition(".")[0] == "dask" and hasattr(type(X), "to_delayed")
+    is_dask = type(X).__module__.partition(".")[0] == "dask"
+    return is_dask and hasattr(type(X), "columns") and X.ndim == 2
 
 
 def open_dask(frame: Any) -> Source:
