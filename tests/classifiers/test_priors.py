@@ -257,6 +257,14 @@ def test_class_priors_that_make_no_sense_are_refused(given):
         BayesNetClassifier("naive", "ml", class_prior=given).fit(rows, y)
 
 
+def test_a_class_prior_of_a_class_that_is_not_there_names_the_option():
+    with pytest.raises(
+        ConfigurationError, match=r"class_prior: 'Yes' .* 'yes'. Did you mean"
+    ) as it:
+        BayesNetClassifier("naive", "ml", class_prior={"Yes": 0.1}).fit([[0], [1]], ["no", "yes"])
+    assert it.value.parameter == "class_prior"
+
+
 @pytest.mark.parametrize("options", [{"class_weight": "balanced"}, {"class_prior": {"a": 0.2}}])
 def test_more_rows_count_beside_a_prior_as_if_all_were_fitted_at_once(options):
     X, y = [["u"], ["v"], ["u"]] * 30, ["a", "b", "c"] * 30

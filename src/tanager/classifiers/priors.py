@@ -298,7 +298,7 @@ def class_shares(class_prior: Any, classes: NDArray[Any], sums: Floats) -> Float
                 f"class_prior gives {label!r} the probability {share!r}. Allowed: numbers above 0 "
                 "and up to 1."
             )
-        shares[find_class(tuple(classes.tolist()), label)] = float(share)
+        shares[find_class(tuple(classes.tolist()), label, "class_prior")] = float(share)
     free, rest = np.isnan(shares), 1.0 - np.nansum(shares)
     if free.any():
         shares[free] = rest * sums[free] / max(float(sums[free].sum()), np.finfo(float).tiny)

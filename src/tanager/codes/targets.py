@@ -173,10 +173,10 @@ def code_labels(
     target.encode(labels, codes)
     if len(codes) and int(codes.max()) >= target.arity:
         strange = labels[int(np.argmax(codes >= target.arity))].as_py()
-        known = ", ".join(map(repr, target.values.to_pylist()[:20]))
+        remedy = "that class in classes_ordered" if target.ordered else "rows of that class"
         raise DataError(
-            f"The label {strange!r} is not one of the classes {known}. "
-            "Fit again with rows of that class, or correct the label."
+            f"The label {strange!r} is not one of the classes "
+            f"{listed(target.values.to_pylist())}. Fit again with {remedy}, or correct the label."
         )
     return codes.astype(np.uint16)
 

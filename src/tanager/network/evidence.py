@@ -193,13 +193,16 @@ def find_feature(known: Sequence[str], name: Any, option: str = "") -> int:
     return known.index(name)
 
 
-def find_class(classes: tuple[Any, ...], label: Any) -> int:
-    """Return the index of a class, passed as itself or as text."""
+def find_class(classes: tuple[Any, ...], label: Any, parameter: str | None = None) -> int:
+    """Return the index of a class, passed as itself or as text; errors name the parameter."""
     for at, known in enumerate(classes):
         if known == label or str(known) == str(label):
             return at
-    known = ", ".join(map(repr, classes[:20]))
-    raise ConfigurationError(f"{label!r} is not one of the classes {known}.")
+    raise ConfigurationError(
+        f"{f'{parameter}: ' if parameter else ''}{label!r} is not one of the classes "
+        f"{listed(classes)}.{nearest(label, [str(one) for one in classes])}",
+        parameter=parameter,
+    )
 
 
 def check_count(name: str, value: Any, least: int) -> None:

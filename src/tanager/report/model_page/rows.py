@@ -81,7 +81,8 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
     target = y if isinstance(y, str) else None
     if target is not None and target not in source.names:
         raise ConfigurationError(
-            f"There is no column {y!r} for the target. Its columns are: {listed(source.names)}."
+            f"The table has no column {y!r} for the target. Its columns are: "
+            f"{listed(source.names)}."
         )
     matched = MatchedTable.of(codebook, source, target=target, ignore_extra=True)
     table, index = _read(matched.values, matched.columns, max_rows)
