@@ -48,7 +48,7 @@ sanitize: setup  ## the tests of all rooms that call C, under sanitizers
 	$(BIN)/python -m torture.sanitizers
 
 unit: setup  ## the tests
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
 
 docs: setup  ## the documentation, into docs/_build/html; warnings are errors
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'

@@ -19,6 +19,7 @@ def _threads() -> set[int]:
 def test_one_thread_inside_and_restored_outside():
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
         before = _threads()
+        assert before == {2}
         with one_blas_thread():
             assert _threads() == {1}
         assert _threads() == before

@@ -88,7 +88,10 @@ def run(library: str, tests: tuple[str, ...]) -> int:
     found = "from tanager import native; native.fail_allocation(-1)"  # the build just made
     subprocess.run([sys.executable, "-c", found], cwd=ROOT, env=environment, check=True)
     done = subprocess.run(
-        [*(sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider"), *tests],
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-n", "2", "--dist", "worksteal"),
+            *("-p", "no:cacheprovider", *tests),
+        ],
         cwd=ROOT,
         env=environment,
         check=False,
