@@ -8,7 +8,8 @@
 
 #define ROW_BLOCK 128
 #define STRIP 8            /* columns that are summed at a time, in registers */
-#define TILE 4             /* rows of a product, likewise */
+#define TILE 8             /* rows of a product, likewise */
+#define VECTORS 4          /* and vectors */
 #define MOST_LOST 1000.0   /* nats of one row: sums of more would not be exact */
 #define FINER 1024.0       /* steps of the fine grid of the loss in one of the slopes */
 #define COARSE 1048576.0   /* and in one of its coarse grid */
@@ -391,79 +392,90 @@ WIDE(double, product, (const double *a, const double *b, int64_t n), (a, b, n))
     return sum_products(a, b, n);
 }
 
-/* Some columns of some rows of the product; `height` and `width` are known to the compiler. */
-INLINE void multiply_tile(const double *matrix, int64_t n_inner, const double *x, int64_t n,
-                          int height, int width, double *out)
+/* A product of a matrix and vectors x, whose numbers are so far apart from one number to the next,
+ * and from one vector to the next; so are those of the product. */
+typedef struct {
+    const double *matrix; /* (n_inner, n_rows): transposed, so that a register has some of its rows */
+    int64_t n_inner, n_rows, x_number, x_vector, out_number, out_vector;
+} Product;
+
+/* Some rows of the product for some vectors; `height` and `width` are known to the compiler. */
+INLINE void multiply_tile(const Product *product, int64_t row, const double *x, int height, int width,
+                          double *out)
 {
-    double total[TILE][STRIP] = {{0}};
-    for (int64_t k = 0; k < n_inner; k++, x += n)
-        for (int r = 0; r < height; r++)
-            for (int c = 0; c < width; c++)
-                total[r][c] += matrix[r * n_inner + k] * x[c];
+    const double *matrix = product->matrix + row;
+    double total[VECTORS][TILE] = {{0}};
+    for (int64_t k = 0; k < product->n_inner; k++, matrix += product->n_rows)
+        for (int c = 0; c < width; c++) {
+            double number = x[k * product->x_number + c * product->x_vector];
+            for (int r = 0; r < height; r++)
+                total[c][r] += matrix[r] * number;
+        }
     for (int r = 0; r < height; r++)
         for (int c = 0; c < width; c++)
-            out[r * n + c] = total[r][c];
+            out[(row + r) * product->out_number + c * product->out_vector] = total[c][r];
 }
 
-INLINE void multiply_strip(const double *matrix, int64_t n_rows, int64_t n_inner, const double *x,
-                           int64_t n, int64_t column, int width, double *out)
+INLINE void multiply_vectors(const Product *product, const double *x, int width, double *out)
 {
-    int64_t i = 0;
-    for (; i + TILE <= n_rows; i += TILE)
-        multiply_tile(matrix + i * n_inner, n_inner, x + column, n, TILE, width, out + i * n + column);
-    for (; i < n_rows; i++)
-        multiply_tile(matrix + i * n_inner, n_inner, x + column, n, 1, width, out + i * n + column);
+    int64_t row = 0;
+    for (; row + TILE <= product->n_rows; row += TILE)
+        multiply_tile(product, row, x, TILE, width, out);
+    for (; row + TILE / 2 <= product->n_rows; row += TILE / 2)
+        multiply_tile(product, row, x, TILE / 2, width, out);
+    for (; row < product->n_rows; row++)
+        multiply_tile(product, row, x, 1, width, out);
 }
 
-/* Write the product of a matrix (n_rows, n_inner) and x (n_inner, n) to out (n_rows, n). */
-INLINE void multiply(const double *matrix, int64_t n_rows, int64_t n_inner, const double *x,
-                     int64_t n, double *out)
+INLINE void multiply(const Product *product, const double *x, int64_t n_vectors, double *out)
 {
-    if (n == 1) {
-        for (int64_t i = 0; i < n_rows; i++)
-            out[i] = sum_products(matrix + i * n_inner, x, n_inner);
-        return;
+    for (; n_vectors >= VECTORS; n_vectors -= VECTORS) {
+        multiply_vectors(product, x, VECTORS, out);
+        x += VECTORS * product->x_vector, out += VECTORS * product->out_vector;
     }
-    int64_t column = 0;
-    for (; column + STRIP <= n; column += STRIP)
-        multiply_strip(matrix, n_rows, n_inner, x, n, column, STRIP, out);
-    switch (n - column) {
-    case 7: multiply_strip(matrix, n_rows, n_inner, x, n, column, 7, out); break;
-    case 6: multiply_strip(matrix, n_rows, n_inner, x, n, column, 6, out); break;
-    case 5: multiply_strip(matrix, n_rows, n_inner, x, n, column, 5, out); break;
-    case 4: multiply_strip(matrix, n_rows, n_inner, x, n, column, 4, out); break;
-    case 3: multiply_strip(matrix, n_rows, n_inner, x, n, column, 3, out); break;
-    case 2: multiply_strip(matrix, n_rows, n_inner, x, n, column, 2, out); break;
-    case 1: multiply_strip(matrix, n_rows, n_inner, x, n, column, 1, out); break;
+    switch (n_vectors) {
+    case 3: multiply_vectors(product, x, 3, out); break;
+    case 2: multiply_vectors(product, x, 2, out); break;
+    case 1: multiply_vectors(product, x, 1, out); break;
     }
 }
 
-/* Multiply tables (n_rows, n_columns, n) of values by a matrix along either side, in place. A
+/* Where the matrices of a table's sides stand among all of them. */
+typedef struct {
+    int64_t n_rows, n_columns, along, across;
+} Sides;
+
+/* Multiply a table (n_rows, n_columns, n) of values by a matrix along either side, in place. A
  * table of one column has no second side. The transposed matrices stand where the matrices do. */
 WIDE(void, turn_sides,
-     (const int64_t *shape, const double *along, const double *across, const double *transposed,
-      int64_t n, double *values, double *between),
-     (shape, along, across, transposed, n, values, between))
+     (const Sides *sides, const double *matrices, const double *transposed, int64_t n,
+      double *values, double *between),
+     (sides, matrices, transposed, n, values, between))
 {
-    int64_t n_rows = shape[0], n_columns = shape[1], size = n_columns * n;
-    multiply(along, n_rows, n_rows, values, size, between);
-    if (n_columns == 1)
-        memcpy(values, between, sizeof(double) * (size_t)(n_rows * size));
-    else if (n == 1)
-        multiply(between, n_rows, n_columns, transposed, n_columns, values);
-    else
+    int64_t n_rows = sides->n_rows, n_columns = sides->n_columns, size = n_columns * n;
+    Product along = {transposed + sides->along, n_rows, n_rows, size, 1, size, 1};
+    Product across = {transposed + sides->across, n_columns, n_columns, n, 1, n, 1};
+    if (size == 1)
         for (int64_t i = 0; i < n_rows; i++)
-            multiply(across, n_columns, n_columns, between + i * size, n, values + i * size);
+            between[i] = sum_products(matrices + sides->along + i * n_rows, values, n_rows);
+    else
+        multiply(&along, values, size, between);
+    if (n_columns == 1) {
+        memcpy(values, between, sizeof(double) * (size_t)(n_rows * size));
+    } else if (n == 1) {
+        across.x_vector = across.out_vector = size; /* all rows at once */
+        multiply(&across, between, n_rows, values);
+    } else
+        for (int64_t i = 0; i < n_rows; i++)
+            multiply(&across, between + i * size, n, values + i * size);
 }
 
 static int64_t run_turn_tables(Argument *arguments)
 {
     int64_t n_tables = SIZE(0), n = LENGTH(7, 1);
     for (int64_t t = 0; t < n_tables; t++) {
-        int64_t shape[2] = {LONGS(1)[t], LONGS(2)[t]};
-        const double *along = DOUBLES(5) + LONGS(3)[t], *across = DOUBLES(5) + LONGS(4)[t];
-        turn_sides(shape, along, across, DOUBLES(6) + LONGS(4)[t], n,
-                   DOUBLES(7) + LONGS(0)[t] * n, DOUBLES(8));
+        Sides sides = {LONGS(1)[t], LONGS(2)[t], LONGS(3)[t], LONGS(4)[t]};
+        turn_sides(&sides, DOUBLES(5), DOUBLES(6), n, DOUBLES(7) + LONGS(0)[t] * n, DOUBLES(8));
     }
     return 0;
 }
