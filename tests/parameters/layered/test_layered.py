@@ -94,7 +94,7 @@ def test_the_tables_have_the_posterior_of_thepool_members(structure, n_classes):
     members = [Smooth(depth, Layered()._settings()) for depth in (0, 1, 2)]
     members.append(Generative(resolve_parameters("hdp")))
     scores, shares = [member.scores(part) for member in members], np.array([0.2, 0.5, 0.3, 0.4])
-    tables = pool_members(part, part.structure, members, shares, Progress())
+    tables = pool_members(part, part.structure, members, shares, Progress(), members[2])
     codes = rows.gather().codes
     # The definition: every member's sum of scores, by the row's values and groups.
     total = np.zeros((rows.n_rows, n_classes))
@@ -146,7 +146,7 @@ def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch
     for depth in range(3):
         member = Smooth(depth, Layered()._settings(), member)
     monkeypatch.setattr(Smooth, "_fit", lambda *args: fits.append(fit(*args)) or fits[-1])
-    tables = pool_members(part, part.structure, [member], np.ones(1), Progress())
+    tables = pool_members(part, part.structure, [member], np.ones(1), Progress(), member)
     # The definition: the score of each feature's value, and of each table's groups.
     codes, terms = rows.gather().codes, part.terms(2)
     cells = terms.scores(fits[-1].free)
@@ -235,9 +235,8 @@ def test_inputs_are_smoothed_as_leaving_each_row_out_says(row):
 def test_the_network_is_proper_and_has_the_rows_shares():
     rows = make_rows()
     part = make_part(rows, MORAL)
-    tables = pool_members(
-        part, part.structure, [Smooth(2, Layered()._settings())], np.ones(1), Progress()
-    )
+    member = Smooth(2, Layered()._settings())
+    tables = pool_members(part, part.structure, [member], np.ones(1), Progress(), member)
     for family in tables.families:
         np.testing.assert_allclose(np.exp(family.to_dense().log_prob).sum(axis=-2), 1.0)
     # Enumerate all rows: the joint sums to one.
@@ -254,9 +253,8 @@ def test_the_network_is_proper_and_has_the_rows_shares():
 def test_shares_of_families_are_those_of_the_joint():
     rows = make_rows()
     part = make_part(rows, MORAL)
-    tables = pool_members(
-        part, part.structure, [Smooth(2, Layered()._settings())], np.ones(1), Progress()
-    )
+    member = Smooth(2, Layered()._settings())
+    tables = pool_members(part, part.structure, [member], np.ones(1), Progress(), member)
     logs = [family.to_dense().log_prob for family in tables.families]
     found = family_shares(MORAL, logs, tables.log_prior)
     grid = np.indices((7, 7, 3)).reshape(3, -1)

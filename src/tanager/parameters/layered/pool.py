@@ -127,7 +127,7 @@ def pool_members(
     members: Sequence[Member],
     shares: Floats,
     progress: Progress,
-    smooth: Smooth | None = None,
+    smooth: Smooth,
 ) -> Tables:
     """Return the geometric mean of members, as a network if the structure allows it.
 
@@ -138,12 +138,12 @@ def pool_members(
     log_prior, n_features = np.zeros(n_classes), len(structure.selected)
     values = [np.zeros((len(part.groups[one]), n_classes)) for one in structure.selected]
     scores = [np.zeros((1, n_classes))] * n_features  # given the parents used by members
-    sampled, said, best = None if smooth is None else SampledRows.of(part), None, best_of(members)
+    sampled, said, best = SampledRows.of(part), None, best_of(members)
     progress.start("pool", total=float(len(members)), unit="members")
     # One member at a time: the tables of all of them would take too much memory.
     for share, member in zip(shares, members, strict=True):
         found = member.scores(part)
-        if sampled is not None and member is best:
+        if member is best:
             said = sampled.log_odds(found)
         log_prior += share * found.class_node
         for at in range(n_features):
@@ -160,15 +160,14 @@ def pool_members(
     scores = [one + totals for one, (_, totals) in zip(scores, inside, strict=True)]
     inputs = _Inputs.of(part)
     pooled = _Pooled(log_prior, scores, inside, given).offset(part, inputs)
+    wide = part.widened(given) if structure.is_moral() else part
+    more = inputs if wide is part else _Inputs.of(wide)
+    if more.log_likelihood - inputs.log_likelihood > LITTLE:
+        part, inputs = wide, more  # without looking at the narrower network
     tables, logs = pooled.network(part, inputs)
-    if sampled is None or smooth is None:
-        return tables
-    wide = part.widened(given) if tables.normalized else part
-    if wide is not part:
-        more, bent = _Inputs.of(wide), pooled.lost(part, inputs, tables, sampled)
-        if max(more.log_likelihood - inputs.log_likelihood, bent) > LITTLE:
-            part, (tables, logs) = wide, pooled.network(wide, more)
-            sampled = sampled._replace(part=wide)
+    if wide is not part and pooled.lost(part, inputs, tables, sampled) > LITTLE:
+        part, (tables, logs) = wide, pooled.network(wide, more)
+    sampled = sampled._replace(part=part)
     joint = tables.log_joint(given, sampled.codes, part.rows.domain.arities)
     node, *entries = fit_variances(sampled, members, shares, said, smooth, joint)
     grouped = [
