@@ -8,8 +8,8 @@ from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, DataError, MemoryBoundError
 from tanager.network import Interval, OneOf, Soft
 from tanager.network.evidence import read_evidence
-from tanager.network.given_tables import IMPOSSIBLE
-from tanager.network.queries import _draw_codes, is_impossible
+from tanager.network.queries import _draw_codes
+from tanager.numerics import IMPOSSIBLE, LOG_ZERO
 from tanager.parameters.tables import TreeTable
 from tanager.structure import Fixed
 
@@ -442,7 +442,37 @@ def test_improbable_evidence_is_not_called_impossible(wide):
     assert clf.next_question(given).questions[0].feature == "x3"
 
 
-@pytest.mark.parametrize("n_known", [1, 30, 700])
+@pytest.mark.parametrize("n_known", [1, 30, 700, 5000])
 def test_zeros_of_a_network_contradict_however_much_is_known(n_known):
-    assert is_impossible(IMPOSSIBLE + n_known * np.log(0.3), n_known)
-    assert not is_impossible(n_known * np.log(1e-3), n_known)
+    assert LOG_ZERO + n_known * np.log(0.3) < IMPOSSIBLE < n_known * np.log(1e-3)
+
+
+def test_rows_of_wide_tables_are_improbable_but_not_impossible():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(200, 330)), rng.integers(0, 2, 200)
+    clf = BayesNetClassifier("naive", "laplace", bins=10).fit(X, y)
+    network = clf.network_
+    row = dict(zip(network.codebook.domain.names, X[0].tolist(), strict=True))
+    assert network.log_probability(row) < -700
+    chances = clf.predict_proba(X[:1])[0]
+    np.testing.assert_allclose(network.query("class", row).probabilities, chances, atol=1e-12)
+    soft = {**row, "x3": Interval(-1.0, 1.0)}
+    assert network.query("class", soft).probabilities.sum() == pytest.approx(1)
+    assert len(network.most_probable(n=1)) == 1
+    assert len(network.most_probable(row, n=2)) == 2
+    assert network.sensitivity({"class": 1}, row, n=1).probability == pytest.approx(chances[1])
+    assert network.sample(2, row, random_state=0).num_rows == 2
+
+
+def test_evidence_of_likelihood_zero_is_impossible_where_the_tables_say_so():
+    X = [["a", "a"], ["b", "b"], ["a", "b"], ["b", "a"]] * 5
+    network = BayesNetClassifier("naive", "laplace").fit(X, [0, 0, 1, 1] * 5).network_
+    network = network.with_table("x0", {"0": {"a": 1.0}, "1": {"a": 1.0}})
+    for evidence in ({"x0": "b"}, {"x0": Soft({"a": 0, "b": 1})}, {"x0": OneOf("b"), "x1": "a"}):
+        for ask in (network.most_probable, lambda known: network.query("class", known)):
+            with pytest.raises(DataError, match="impossible"):
+                ask(evidence)
+    assert len(network.most_probable(n=10)) == 4
+    edited = network.with_edge("x0", "x1").without_edge("x0", "x1")
+    with pytest.raises(DataError, match="impossible"):
+        edited.query("class", {"x0": "b"})

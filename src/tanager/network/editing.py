@@ -24,10 +24,10 @@ import numpy as np
 from tanager.errors import ConfigurationError, MemoryBoundError, check_cells
 from tanager.network.answers import LabelledTable, group_labels
 from tanager.network.evidence import find_class
-from tanager.network.given_tables import CLASS, GivenFamily, log_or_impossible, read_table
+from tanager.network.given_tables import CLASS, GivenFamily, read_table
 from tanager.network.information import NetworkInformation
 from tanager.network.views import renormalise_by_groups
-from tanager.numerics import Floats
+from tanager.numerics import Floats, log_or_zero
 from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.proper_network import MAX_SPELLED
 from tanager.parameters.tables import FamilyTable
@@ -215,7 +215,7 @@ def with_table(
         check_cells(what, chances.size, MAX_SPELLED, "Give all contexts.")
         before = (grouped or old.to_dense()).log_prob
         chances = np.where(np.isnan(chances), np.exp(np.moveaxis(before, -1, 0)), chances)
-    logs = np.ascontiguousarray(np.moveaxis(log_or_impossible(chances), 0, -1))
+    logs = np.ascontiguousarray(np.moveaxis(log_or_zero(chances), 0, -1))
     new = GroupedTable.of(logs, grouped.groups) if grouped else DenseTable(logs)
     return _noted(_with_family(network, at, new, parents), network, note)
 

@@ -19,15 +19,11 @@ from tanager.codes import Codes, MatchedTable, NumericColumn
 from tanager.codes.columns import column_edges
 from tanager.codes.values import to_numbers
 from tanager.errors import ConfigurationError, DataError, listed, nearest
-from tanager.network.given_tables import log_or_impossible
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats, log_or_zero
 
 if TYPE_CHECKING:
     from tanager.codes import Column
     from tanager.network.network import Network
-
-
-LEAST = 1e-300  # replaces a likelihood of zero
 
 
 class Evidence:
@@ -120,13 +116,8 @@ class Known:
     @property
     def logs(self) -> tuple[dict[int, Floats], Floats]:
         """Log-likelihoods of features and classes, finite even for a likelihood of zero."""
-        features = {f: log_or_impossible(v) for f, v in self.likelihoods.items()}
-        return features, log_or_impossible(self.classes)
-
-    def n_known(self, network: Network) -> Ints:
-        """Return the number of features with evidence, (n_rows,)."""
-        known = self.codes < network.codebook.domain.arities[:, None]
-        return np.asarray(known.sum(axis=0) + len(self.likelihoods))
+        features = {f: log_or_zero(v) for f, v in self.likelihoods.items()}
+        return features, log_or_zero(self.classes)
 
 
 def class_name(network: Network) -> str:
@@ -221,8 +212,7 @@ def _code_values(network: Network, values: Mapping[str, Any]) -> dict[str, int]:
     The others, or all if the row can't be coded cell by cell, are left to `_likelihood`.
     """
     domain = network.codebook.domain
-    row = {name: values.get(name) for name in domain.names}
-    codes = network.codebook.few.encode([row]) if network.codebook.named else None
+    codes = network.codebook.few.encode([[values.get(name) for name in domain.names]])
     if codes is None:
         return {}
     pairs = zip(domain.names, codes[:, 0].tolist(), domain.arities.tolist(), strict=True)

@@ -36,10 +36,9 @@ from tanager.codes.targets import class_array
 from tanager.errors import ConfigurationError, MemoryBoundError, check_cells, listed, nearest
 from tanager.network.checks import check_codebook
 from tanager.network.exports.bif import Variable, xml_names
-from tanager.network.given_tables import log_or_impossible
 from tanager.network.marginal import align, eliminate
 from tanager.network.network import Network
-from tanager.numerics import Floats
+from tanager.numerics import Floats, log_or_zero
 from tanager.parameters import DenseTable, Tables
 from tanager.structure import Structure
 
@@ -251,12 +250,12 @@ def _assemble(graph: _Graph, root: int, coding: _Coding) -> Network:
             if node != root or node in table.parents:
                 values = np.take(values, coding.orders[node], axis=axis)
         spelled = np.broadcast_to(values, (*values.shape[:-1], n_classes))
-        families[column] = DenseTable(np.ascontiguousarray(log_or_impossible(spelled)))
+        families[column] = DenseTable(np.ascontiguousarray(log_or_zero(spelled)))
         parents[column] = tuple(coding.place[p] for p in above)
     selected = sorted(families)
     structure = Structure(
         coding.codebook.domain.names, tuple(selected), tuple(parents[c] for c in selected)
     )
-    prior = log_or_impossible(graph.tables[root].values[coding.orders[root]])
+    prior = log_or_zero(graph.tables[root].values[coding.orders[root]])
     tables = Tables(prior, tuple(families[c] for c in selected))
     return Network(coding.codebook, structure, tables)

@@ -6,24 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes import Codebook
 from tanager.errors import ConfigurationError, listed, nearest
-
-Floats = NDArray[np.float64]
+from tanager.numerics import Floats
 
 CLASS = -1  # represents the class among indices of features
 TOLERANCE = 1e-3  # largest deviation of the sum of given probabilities from one
-
-
-IMPOSSIBLE = -1e4  # for log 0: exp gives 0, and a row that no class allows still has a posterior
-
-
-def log_or_impossible(values: Floats) -> Floats:
-    """Return the logarithms of probabilities, finite even for zeros."""
-    with np.errstate(divide="ignore"):
-        return np.maximum(np.log(values), IMPOSSIBLE)
 
 
 class GivenFamily(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 from tanager.codes import Groups
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network.marginal import align
-from tanager.numerics import Floats, log_softmax
+from tanager.numerics import Floats, log_or_zero, log_softmax
 from tanager.parameters.spread import table_arrays
 from tanager.parameters.tables import FamilyTable, GroupedTable
 
@@ -148,7 +148,7 @@ class NetworkInformation:
         gone = names.index(parent)
         logs = np.ascontiguousarray(_log_conditional(joint.sum(axis=gone)))
         # The distribution of a value within its view doesn't depend on the parents.
-        within = np.log(np.maximum(self._within(at), TINY))
+        within = log_or_zero(self._within(at))
         members = (*parents[:gone], *parents[gone + 1 :], structure.selected[at])
         groups = [self.network.views.groups[member] for member in members]
         return GroupedTable.of_groups(logs, within, groups)
@@ -313,7 +313,7 @@ def _log_conditional(joint: Floats) -> Floats:
     total = joint.sum(axis=-2, keepdims=True)
     uniform = 1.0 / joint.shape[-2]
     share = np.divide(joint, total, out=np.full(joint.shape, uniform), where=total > 0)
-    return np.log(np.maximum(share, TINY))
+    return log_or_zero(share)
 
 
 def _information_beyond(joint: Floats, groups: Groups, within: Floats) -> float:
@@ -341,7 +341,7 @@ def _information_beyond(joint: Floats, groups: Groups, within: Floats) -> float:
 
 
 def _x_log_x(p: Floats) -> Floats:
-    return p * np.log(np.maximum(p, np.finfo(np.float64).tiny))
+    return p * log_or_zero(p)
 
 
 def _dependence(joint: Floats, one: int, other: int) -> float:

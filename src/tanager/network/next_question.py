@@ -304,8 +304,7 @@ class _Asked:
             and (wanted is None or f in wanted)
         ]
         self.first = self._propagate(())
-        n_known = len(evidence[0]) + len(evidence[1])
-        refuse_impossible(np.array([self.first.log_evidence]), n_known)
+        refuse_impossible(np.array([self.first.log_evidence]))
         now = self.first.of_kept[None]
         self.now = self._left(now)
         self.action = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from tanager.codes.columns import column_edges, decode
 from tanager.errors import ConfigurationError, DataError, check_cells, listed
 from tanager.network.answers import Answer, Completion
 from tanager.network.evidence import (
-    LEAST,
     Known,
     check_count,
     class_name,
@@ -28,7 +27,7 @@ from tanager.network.evidence import (
     read_evidence,
 )
 from tanager.network.propagation import Propagation, require_probabilities
-from tanager.numerics import Floats, Ints, log_sum_exp
+from tanager.numerics import IMPOSSIBLE, Floats, log_or_zero, log_sum_exp
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 1 << 24  # of an answer, including rows and classes
 BATCH_ROWS = 1 << 16  # rows of codes looked up at a time
-# Log-probability below which evidence contradicts the network: of no feature, and of each known
-# one. A contradiction has at most `given_tables.IMPOSSIBLE`.
-IMPOSSIBLE, UNLIKELY = -600.0, -9.0
 
 
 def query(network: Network, targets: str | Sequence[str], evidence: Any = None) -> Answer:
@@ -108,7 +104,7 @@ def query(network: Network, targets: str | Sequence[str], evidence: Any = None) 
         logs = log_sum_exp(logs, axis=-1)
     flat = logs.reshape(n_rows, -1)
     total = log_sum_exp(flat, axis=1)
-    refuse_impossible(total, known.n_known(network))
+    refuse_impossible(total)
     shares = np.exp(logs - total.reshape(-1, *(1,) * (logs.ndim - 1)))
     values = tuple(
         tuple(map(str, network.codebook.classes))
@@ -147,16 +143,10 @@ def _log_joint(network: Network, known: Known) -> Floats:
     return logs
 
 
-def is_impossible(log_evidence: Any, n_known: Any) -> Any:
-    """Return whether evidence on `n_known` features, given its log-probability, can't occur."""
-    return log_evidence < IMPOSSIBLE + UNLIKELY * n_known
-
-
-def refuse_impossible(log_evidence: Floats, n_known: int | Ints) -> None:
+def refuse_impossible(log_evidence: Floats) -> None:
     """Raise if evidence has a probability of zero, given each row's log-probability."""
-    impossible = is_impossible(log_evidence, n_known)
-    if impossible.any():
-        at = int(np.argmax(impossible))
+    if (log_evidence < IMPOSSIBLE).any():
+        at = int(np.argmin(log_evidence))
         where = "The evidence" if len(log_evidence) == 1 else f"The evidence of row {at}"
         raise DataError(f"{where} is impossible under this network: it has probability zero.")
 
@@ -189,9 +179,9 @@ def most_probable(
         return _of_some(network, evidence, n, of)
     known = one_row(network, evidence)
     log_total = float(log_sum_exp(_log_joint(network, known)[0], axis=0))
-    refuse_impossible(np.array([log_total]), known.n_known(network))
+    refuse_impossible(np.array([log_total]))
     out = []
-    for log_best, label, codes in _ranked(network, known, n):
+    for log_best, label, codes in islice(_ranked(network, known), n):
         values = {
             network.structure.names[f]: network.codebook.columns[f].labels()[code]
             for f, code in sorted(codes.items())
@@ -222,7 +212,7 @@ def _of_some(network: Network, evidence: Any, n: int, of: Sequence[str]) -> list
     ]
 
 
-def _ranked(network: Network, known: Known, n: int) -> Iterator[tuple[float, int, dict[int, int]]]:
+def _ranked(network: Network, known: Known) -> Iterator[tuple[float, int, dict[int, int]]]:
     """Yield completions in order of probability (Lawler, DOI 10.1287/mnsc.18.7.401).
 
     All completions except the best are partitioned by the first variable in which they differ
@@ -232,18 +222,16 @@ def _ranked(network: Network, known: Known, n: int) -> Iterator[tuple[float, int
     likelihoods, _ = known.logs
     with np.errstate(divide="ignore"):
         classes = np.log(known.classes)
-    order, n_features = count(), network.codebook.domain.n_features
+    order = count()
     heap: list[tuple[Any, ...]] = []
 
     def push(fixed: dict[int, int], likelihoods: dict[int, Floats], classes: Floats) -> None:
         found = Propagation(network, fixed, likelihoods, classes, maximise=True).best()
-        if np.isfinite(found[0]) and not is_impossible(found[0], n_features):
+        if np.isfinite(found[0]) and found[0] > IMPOSSIBLE:
             heapq.heappush(heap, (-found[0], next(order), found, fixed, likelihoods, classes))
 
     push(fixed, likelihoods, classes)
-    for _ in range(n):
-        if not heap:
-            return
+    while heap:
         _, _, (log_best, label, codes), fixed, likelihoods, classes = heapq.heappop(heap)
         filled = {f: code for f, code in fixed.items() if f not in given}
         yield log_best, label, {**filled, **codes}
@@ -306,7 +294,7 @@ def _draw_codes(
 ) -> tuple[Codes, NDArray[np.int64]]:
     """Draw codes (n_features, n) and classes (n,) from P(unknown | evidence)."""
     found = Propagation(network, known.fixed(network), *known.logs, to_draw=True)
-    refuse_impossible(np.array([found.log_evidence]), known.n_known(network))
+    refuse_impossible(np.array([found.log_evidence]))
     n_classes = len(known.classes)
     labels = _pick(np.zeros(n, np.int64), found.log_top[None], rng).astype(np.int64)
     codes = np.repeat(known.codes, n, axis=1)
@@ -387,7 +375,7 @@ def impute(network: Network, X: Any, method: str = "mean", random_state: Any = N
         start = filled if method == "draw" else codes
         shares = _given_the_rest(network, start[:, gaps], at)
         if method == "draw":
-            found = _pick(np.arange(len(gaps)), np.log(np.maximum(shares, LEAST)), rng)
+            found = _pick(np.arange(len(gaps)), log_or_zero(shares), rng)
             filled[at, gaps] = found
             values = decode(column, found, 1.0 - rng.random(len(gaps)))
         elif method == "mean" and isinstance(column, NumericColumn) and not column.temporal:

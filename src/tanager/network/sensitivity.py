@@ -26,9 +26,9 @@ import numpy as np
 
 from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import align_columns
-from tanager.network.evidence import LEAST, check_count, class_name, read_evidence
-from tanager.network.queries import is_impossible, query, refuse_impossible
-from tanager.numerics import Floats
+from tanager.network.evidence import check_count, class_name, read_evidence
+from tanager.network.queries import query, refuse_impossible
+from tanager.numerics import IMPOSSIBLE, Floats
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -42,7 +42,7 @@ class Entry(NamedTuple):
 
     entry: str  # such as "P(cough=yes | sick=no, smoker=yes)"
     probability: float
-    derivative: float  # of the answer with respect to the entry
+    derivative: float  # of the answer with respect to the entry; 0 if that is 0 or 1, and so fixed
     effect: float  # on the answer, per unit of the entry's log-odds
 
 
@@ -171,9 +171,9 @@ def find_sensitivity(
         )
     check_count("n", n, 1)
     both = {**given, **target}
-    refuse_impossible(np.array([network.log_probability(given)]), len(given))
+    refuse_impossible(np.array([network.log_probability(given)]))
     chance = _chance(network, target, given)
-    if is_impossible(network.log_probability(both), len(both)):
+    if network.log_probability(both) < IMPOSSIBLE:
         raise DataError(
             f"target={target!r} is impossible given the evidence: its probability is zero, and has "
             "no derivative here. Ask about another value."
@@ -233,9 +233,12 @@ def _joint(network: Network, members: tuple[int, ...], given: Mapping[str, Any])
 def _slope(joint: Floats, table: Floats) -> Floats:
     """Return the derivative of log P(given) by each entry, with others changing in proportion."""
     rest = joint.sum(axis=-1, keepdims=True) - joint
-    return np.where(
-        table < 1.0, joint / np.maximum(table, LEAST) - rest / np.maximum(1.0 - table, LEAST), 0.0
+    free = (table > 0.0) & (table < 1.0)
+    own, others = (
+        np.divide(*pair, out=np.zeros(table.shape), where=free)
+        for pair in ((joint, table), (rest, 1.0 - table))
     )
+    return np.asarray(own - others)
 
 
 def _pieces(
@@ -252,8 +255,8 @@ def _pieces(
         before = query(network, name, given)
         after = query(network, name, {**given, **target})
         joint = np.exp(after.log_evidence - before.log_evidence) * after.probabilities
-        possible = before.probabilities > 1e-9
-        chances = np.where(possible, joint / np.maximum(before.probabilities, LEAST), np.nan)
+        possible, nothing = before.probabilities > 1e-9, np.full(joint.shape, np.nan)
+        chances = np.divide(joint, before.probabilities, out=nothing, where=possible)
         low, high = int(np.nanargmin(chances)), int(np.nanargmax(chances))
         ends = float(chances[low]), float(chances[high])
         more.append(
