@@ -447,6 +447,19 @@ def test_zeros_of_a_network_contradict_however_much_is_known(n_known):
     assert LOG_ZERO + n_known * np.log(0.3) < IMPOSSIBLE < n_known * np.log(1e-3)
 
 
+def test_a_feature_may_be_called_class():
+    X = [{"class": "ab"[i % 2], "z": "xyz"[i % 3]} for i in range(24)]
+    network = BayesNetClassifier("tan", "laplace").fit(X, [i % 2 * 2 for i in range(24)]).network_
+    assert network.codebook.class_name == "class_"
+    answer = network.query(["class", "class_"], {"z": "x"})
+    assert answer.values == (("a", "b"), ("0", "2"))
+    assert answer.probabilities.trace() > 0.8
+    assert network.query("class_", {"class": "b"}).probabilities[1] > 0.8
+    assert network.sample(2, {"class_": 2}, random_state=0).column_names == ["class", "z", "class_"]
+    assert set(network.most_probable(n=1)[0].values) == {"class", "z", "class_"}
+    assert network.sensitivity({"class_": 2}, {"class": "b"}, n=1).question.startswith("P(class_=2")
+
+
 def test_rows_of_wide_tables_are_improbable_but_not_impossible():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(200, 330)), rng.integers(0, 2, 200)

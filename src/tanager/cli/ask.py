@@ -25,7 +25,6 @@ from tanager.cli.output import check_ending, check_output, open_output
 from tanager.codes import Column, NumericColumn
 from tanager.errors import ConfigurationError, DataError, listed, nearest
 from tanager.network import Change, Interval, Network, OneOf
-from tanager.network.evidence import class_name
 from tanager.network.explanation import Explanation, explain_row
 from tanager.network.information import SPOKEN_FOR
 from tanager.sources import Source
@@ -112,7 +111,7 @@ def ask(
         else:
             _print_completions(found)
         return
-    answer = network.query(targets or class_name(network), evidence)
+    answer = network.query(targets or network.codebook.class_name, evidence)
     _tell(answer, as_json=as_json)
     if not as_json and answer.log_evidence < -1e-9:
         console().print(f"log P(given) = {answer.log_evidence:.3f}", markup=False)
@@ -152,7 +151,7 @@ def sample(
 def read_given(network: Network, given: list[str]) -> dict[str, Any]:
     """Parse the evidence given as options: see `Given`."""
     columns = {column.name: column for column in network.codebook.columns}
-    columns[class_name(network)] = network.codebook.target
+    columns[network.codebook.class_name] = network.codebook.target
     evidence: dict[str, Any] = {}
     for text in given:
         name, sign, value = text.partition("=")

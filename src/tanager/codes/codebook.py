@@ -62,6 +62,14 @@ class Codebook(Frozen):
         ordered = tuple(column.n_ordered for column in self.columns)
         object.__setattr__(self, "domain", Domain(names, arities, len(self.classes), ordered))
 
+    @property
+    def class_name(self) -> str:
+        """The target column's name, or "class"; no feature has it."""
+        name = self.target.name or "class"
+        while name in self.domain.names:
+            name += "_"
+        return name
+
     @cached_property
     def dtype(self) -> np.dtype[np.uint8] | np.dtype[np.uint16]:
         """The dtype of the codes."""

@@ -120,11 +120,6 @@ class Known:
         return features, log_or_zero(self.classes)
 
 
-def class_name(network: Network) -> str:
-    """Return the name of the class: that of the target column, or "class"."""
-    return network.codebook.target.name or "class"
-
-
 def read_evidence(network: Network, evidence: Any) -> Known:
     """Convert evidence to codes and likelihoods.
 
@@ -153,11 +148,11 @@ def read_evidence(network: Network, evidence: Any) -> Known:
                 codes[place[name], 0] = int(np.argmax(found))
             elif place[name] in network.structure.selected:  # otherwise it's irrelevant
                 likelihoods[place[name]] = found
-        elif name == class_name(network):
+        elif name == network.codebook.class_name:
             found = _likelihood(network, codebook.target, given)
             classes = classes if found is None else found
         else:
-            find_feature([*domain.names, class_name(network)], name)
+            find_feature([*domain.names, network.codebook.class_name], name)
     return Known(codes, likelihoods, classes, single=True)
 
 
@@ -278,7 +273,9 @@ def _code(network: Network, column: Column, value: Any) -> int:
     if column is network.codebook.target:
         missing = value is None or value != value
         labels = network.codebook.encode_labels
-        return column.arity if missing else int(labels([value], name=class_name(network))[0])
+        return (
+            column.arity if missing else int(labels([value], name=network.codebook.class_name)[0])
+        )
     codes = np.empty(1, np.uint16)
     column.encode(_cell(network, column, value), codes)
     return int(codes[0])
@@ -342,7 +339,7 @@ def _scaled(likelihood: NDArray[Any], name: str) -> Floats:
 def names_of(network: Network, targets: str | Sequence[str]) -> list[str]:
     """Return the targets as a list of names that the network contains."""
     names = [targets] if isinstance(targets, str) else list(targets)
-    known = [*network.structure.features, class_name(network)]
+    known = [*network.structure.features, network.codebook.class_name]
     for name in names:
         if name not in known:
             if name in network.codebook.domain.names:

@@ -48,14 +48,14 @@ def read_family(codebook: Codebook, text: Any) -> GivenFamily:
 
 
 def _names(codebook: Codebook) -> list[str]:
-    return [codebook.target.name or "class", *codebook.domain.names]
+    return [codebook.class_name, *codebook.domain.names]
 
 
 def _place(codebook: Codebook, name: str) -> int:
     names = codebook.domain.names
     if name in names:
         return names.index(name)
-    if name in ("class", codebook.target.name):
+    if name in ("class", codebook.class_name):
         return CLASS
     raise ConfigurationError(
         f"The given tables name {name!r}, which is neither a feature nor the class."

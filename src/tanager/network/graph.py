@@ -10,7 +10,6 @@ import numpy as np
 from tanager.drawing import DrawingPlan, DrawnGraph, plan_drawing
 from tanager.drawing.svg import card
 from tanager.escaping import visible
-from tanager.network.exports.bif import target_name
 from tanager.network.information import SPOKEN_FOR, NetworkInformation
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ def network_graph(network: Network, information: NetworkInformation | None = Non
         for (parent, feature), nats in information.of_edges().items()
     }
     parents = structure.parent_positions()
-    target = network.codebook.target.name or "class"
+    target = network.codebook.class_name
     return DrawnGraph(structure.features, parents, target, bits.tolist(), carried)
 
 
@@ -95,7 +94,7 @@ def to_dot(network: Network) -> str:
     complete: leaves aren't folded.
     """
     plan = plan_drawing(network_graph(network), fold=False)
-    target = _quoted(target_name(network))
+    target = _quoted(network.codebook.class_name)
     lines = [
         "digraph tanager {",
         f"  graph [label={_quoted(_legend(plan))}, fontname=sans, fontsize=10];",
@@ -137,7 +136,7 @@ def to_networkx(network: Network) -> Any:
     import networkx as nx
 
     structure, codebook = network.structure, network.codebook
-    target = target_name(network)
+    target = codebook.class_name
     graph = nx.DiGraph()
     graph.add_node(target, role="class", values=tuple(codebook.target.labels()))
     for feature, at in zip(structure.features, structure.selected, strict=True):

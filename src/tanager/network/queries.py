@@ -21,7 +21,6 @@ from tanager.network.answers import Answer, Completion
 from tanager.network.evidence import (
     Known,
     check_count,
-    class_name,
     names_of,
     one_row,
     read_evidence,
@@ -75,7 +74,7 @@ def query(network: Network, targets: str | Sequence[str], evidence: Any = None) 
     """
     require_probabilities(network)
     names, known = names_of(network, targets), read_evidence(network, evidence)
-    domain, label = network.codebook.domain, class_name(network)
+    domain, label = network.codebook.domain, network.codebook.class_name
     features = [domain.names.index(name) for name in names if name in domain.names]
     for feature in features:
         if (known.codes[feature] < domain.arities[feature]).any():
@@ -187,7 +186,7 @@ def most_probable(
             for f, code in sorted(codes.items())
         }
         if known.classes.min() == 1.0 or np.count_nonzero(known.classes) > 1:
-            values[class_name(network)] = str(network.codebook.classes[label])
+            values[network.codebook.class_name] = str(network.codebook.classes[label])
         out.append(Completion(values, float(np.exp(log_best - log_total))))
     return out
 
@@ -285,7 +284,7 @@ def sample(network: Network, n: int, given: Any = None, random_state: Any = None
         )
         for f in sorted(network.structure.selected)
     }
-    columns[class_name(network)] = network.codebook.target.values.take(pa.array(labels))
+    columns[network.codebook.class_name] = network.codebook.target.values.take(pa.array(labels))
     return pa.table(columns)
 
 

@@ -26,7 +26,7 @@ import numpy as np
 
 from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import align_columns
-from tanager.network.evidence import check_count, class_name, read_evidence
+from tanager.network.evidence import check_count, read_evidence
 from tanager.network.queries import query, refuse_impossible
 from tanager.numerics import IMPOSSIBLE, Floats
 
@@ -178,7 +178,7 @@ def find_sensitivity(
             f"target={target!r} is impossible given the evidence: its probability is zero, and has "
             "no derivative here. Ask about another value."
         )
-    label, entries, left_out = class_name(network), [], []
+    label, entries, left_out = network.codebook.class_name, [], []
     classes = tuple(map(str, network.codebook.classes))
     structure = network.structure
     for at in range(-1, len(structure.selected)):
@@ -224,7 +224,7 @@ def _joint(network: Network, members: tuple[int, ...], given: Mapping[str, Any])
     codes = read_evidence(network, given).codes[:, 0]
     fixed = {one: int(codes[one]) for one in members if codes[one] < domain.arities[one]}
     free = [domain.names[one] for one in members if one not in fixed]
-    found = query(network, [class_name(network), *free], given).probabilities
+    found = query(network, [network.codebook.class_name, *free], given).probabilities
     out = np.zeros((domain.n_classes, *(int(domain.arities[one]) for one in members)))
     out[(slice(None), *(fixed.get(one, slice(None)) for one in members))] = found
     return out
@@ -234,11 +234,9 @@ def _slope(joint: Floats, table: Floats) -> Floats:
     """Return the derivative of log P(given) by each entry, with others changing in proportion."""
     rest = joint.sum(axis=-1, keepdims=True) - joint
     free = (table > 0.0) & (table < 1.0)
-    own, others = (
-        np.divide(*pair, out=np.zeros(table.shape), where=free)
-        for pair in ((joint, table), (rest, 1.0 - table))
-    )
-    return np.asarray(own - others)
+    out = np.zeros(table.shape)
+    out[free] = joint[free] / table[free] - rest[free] / (1.0 - table[free])
+    return out
 
 
 def _pieces(

@@ -63,7 +63,7 @@ def spell_out(network: Network) -> list[Variable]:
         tables, within = views.tables.families, views.within
     prior = np.exp(network.log_prior)
     variables = [
-        Variable(target_name(network), tuple(codebook.target.labels()), (), prior / prior.sum())
+        Variable(codebook.class_name, tuple(codebook.target.labels()), (), prior / prior.sum())
     ]
     place = {}  # of the node that the children's tables read
     n_nodes = 1
@@ -98,14 +98,6 @@ def _spell(table: FamilyTable, name: str) -> NDArray[np.float64]:
     chances = np.exp(np.moveaxis(table.to_dense().log_prob, -1, 0))
     total: NDArray[np.float64] = chances.sum(axis=-1, keepdims=True)
     return chances / total
-
-
-def target_name(network: Network) -> str:
-    """Return a name for the class node that no feature has."""
-    name = network.codebook.target.name or "class"
-    while name in network.structure.names:
-        name += "_"
-    return name
 
 
 def distinct(names: Sequence[str]) -> list[str]:

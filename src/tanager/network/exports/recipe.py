@@ -34,7 +34,6 @@ from tanager.codes.columns import NumericColumn
 from tanager.codes.groups import tells_all
 from tanager.errors import ConfigurationError, check_cells, listed
 from tanager.network.editing import Edit
-from tanager.network.exports.bif import target_name
 from tanager.network.marginal import eliminate
 
 if TYPE_CHECKING:
@@ -202,7 +201,7 @@ def make_recipe(network: Network) -> Recipe:
     order = tuple(place[feature] for feature in features if feature in place)
     inputs = tuple(_describe(codebook, feature, views.groups[feature]) for feature in used)
     return Recipe(
-        target=target_name(network),
+        target=codebook.class_name,
         classes=tuple(codebook.classes.tolist()),
         log_prior=network.log_prior,
         inputs=inputs,

@@ -84,7 +84,7 @@ class _Subject:
         order = np.argsort(-bits, kind="stable").tolist()
         self.ranking = Ranking(structure.features, bits.tolist(), order)
         self.asked = asked_network(self.network, order)
-        self.target = self.network.codebook.target.name or "class"
+        self.target = self.network.codebook.class_name
         self.rows: PageRows | None = None
         self.held: Measurement | None = None
         self.scores: dict[str, Any] | None = None
