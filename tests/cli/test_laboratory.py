@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from tanager.cli import app
 from tanager.cli import laboratory as printing
 from tanager.errors import ConfigurationError, DataError
+from tanager.evaluation import Experiment
 
 TREE = "sklearn.tree.DecisionTreeClassifier(max_depth=2)@native"
 NB = "naive/m-estimate(m=1)"
@@ -189,6 +190,13 @@ def test_a_missing_file_is_named(tables):
 def test_a_table_with_nothing_but_the_target_is_told_before_the_first_cell(tables):
     with pytest.raises(DataError, match="'one' has no column to predict 'label' from"):
         invoke("evaluate", "one.parquet", "--target", "label", "--drop", "x", "--drop", "n")
+
+
+@pytest.mark.parametrize("output", [("-o", "cells.xlsx"), ("--html", "page.pdf")])
+def test_a_wrong_extension_is_told_before_the_first_cell(tables, monkeypatch, output):
+    monkeypatch.setattr(Experiment, "run", None)
+    with pytest.raises(ConfigurationError, match="extension"):
+        invoke("compare", "one.parquet", "--target", "label", "--with", NB, *output)
 
 
 def test_the_program_fails_in_one_line():

@@ -27,6 +27,7 @@ from tanager.cli.output import check_output, refuse_input
 from tanager.errors import ColumnWarning, ConfigurationError, DataError
 from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment, Results
 from tanager.evaluation.metrics import DEFAULT_METRICS, known_number
+from tanager.evaluation.results import check_ending
 from tanager.evaluation.runs import RunFile
 from tanager.evaluation.summary import (
     ALPHA,
@@ -243,10 +244,12 @@ def _check_outputs(
     """Reject outputs that would overwrite the tables or an unrelated file."""
     check_output(output, inputs, force=force)
     check_output(html, inputs, force=force, option="--html")
+    if output is not None:
+        check_ending(output)
     if html is not None:
-        from tanager.report.rendering import page_environment
+        from tanager.report import rendering
 
-        page_environment()  # fail on a missing dependency before the work, not after it
+        rendering.check_ending(html, "--html")
     if run is not None and run.exists():  # a run file is appended to, any other rejected
         refuse_input(run, inputs, "--run")
         RunFile(run).check()

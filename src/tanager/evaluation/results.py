@@ -136,12 +136,9 @@ class Results:
 
     def write(self, path: str | Path) -> None:
         """Write the tidy table as Parquet or CSV, by the file's extension."""
-        target = Path(path)
-        if target.suffix not in ENDINGS:
-            allowed = " and ".join(ENDINGS)
-            raise ConfigurationError(f"{target.name}: allowed extensions are {allowed}.")
-        with replacing(target) as part:
-            if target.suffix == ".csv":
+        check_ending(path)
+        with replacing(path) as part:
+            if Path(path).suffix == ".csv":
                 csv.write_csv(inert(self.table()), part)
             else:
                 parquet.write_table(self.table(), part)
@@ -234,6 +231,15 @@ class Results:
     def title(self, metric: str) -> str:
         """Return the display name of a metric."""
         return METRICS[metric].title if metric in METRICS else metric.replace("_", " ")
+
+
+def check_ending(path: str | Path) -> None:
+    """Reject a file for the cells whose extension isn't that of Parquet or CSV."""
+    if Path(path).suffix not in ENDINGS:
+        raise ConfigurationError(
+            f"{Path(path).name}: allowed extensions are {' and '.join(ENDINGS)}.",
+            parameter="output",
+        )
 
 
 def _is_done(cell: dict[str, Any]) -> bool:
