@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from tanager.counts import ContextTree
 from tanager.engines import FitContext
 from tanager.numerics import Floats
-from tanager.parameters.learner import CountLearner, map_trees
+from tanager.parameters.learner import CountLearner
 from tanager.parameters.tables import FamilyTable, Tables, TreeTable
 from tanager.structure.acll import family_weights, resolve_beta
 
@@ -60,31 +59,19 @@ class ACLLParameters(CountLearner):
         trees: Sequence[ContextTree],
         context: FitContext,
         *,
-        intervals: bool = True,  # noqa: ARG002 - the uncertainty of these tables isn't known
+        intervals: bool = True,
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
-        self._allow_numbers("pseudo_count")
         beta = resolve_beta(self.assumption, class_counts)
         context.record("parameters")["beta"] = beta
-        families = map_trees(partial(self._family, beta=beta), trees, context)
-        return Tables(self._log_prior(class_counts, beta), tuple(families))
+        learner = ACLLParameters(beta, self.pseudo_count)
+        return CountLearner.from_counts(learner, class_counts, trees, context, intervals=intervals)
 
     def family(self, tree: ContextTree) -> FamilyTable:
-        """Estimate one family, given a tree of all rows."""
+        """Estimate one family, given a tree of all rows; only full contexts have estimates."""
         classes = np.zeros(tree.context_arities[0])
         classes[tree.levels[1].value] = tree.levels[1].node_counts()
-        return self._family(tree, beta=resolve_beta(self.assumption, classes))
-
-    def log_prior(self, class_counts: Floats) -> Floats:
-        """Estimate the class prior the same way."""
-        return self._log_prior(class_counts, resolve_beta(self.assumption, class_counts))
-
-    def _log_prior(self, class_counts: Floats, beta: float) -> Floats:
-        weight = np.maximum(class_counts + beta * class_counts.sum(), self.pseudo_count)
-        return np.log(weight / weight.sum())
-
-    def _family(self, tree: ContextTree, *, beta: float) -> FamilyTable:
-        """Estimate one family; only full contexts are used, the others are uniform."""
+        beta = resolve_beta(self.assumption, classes)
         floor = float(self.pseudo_count)
         cells = family_weights(tree, beta, floor)
         uniform = -np.log(tree.arity)
@@ -96,3 +83,12 @@ class ACLLParameters(CountLearner):
         log_escape[tree.cell_nodes()[full]] = np.log(floor) - log_mass
         contexts = tree.without_counts()
         return TreeTable(contexts, log_prob, log_escape, inherit=False, backoff=False).compact()
+
+    def log_prior(self, class_counts: Floats) -> Floats:
+        """Estimate the class prior the same way."""
+        beta = resolve_beta(self.assumption, class_counts)
+        weight = np.maximum(class_counts + beta * class_counts.sum(), self.pseudo_count)
+        return np.log(weight / weight.sum())
+
+    def _check(self) -> None:
+        self._allow_numbers("pseudo_count")

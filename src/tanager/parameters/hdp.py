@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,13 +13,12 @@ from tanager import native
 from tanager.counts import ContextTree
 from tanager.engines import FitContext
 from tanager.numerics import Floats, Ints
-from tanager.parameters.learner import CountLearner
-from tanager.parameters.spread import count_spread, spread_of_families
-from tanager.parameters.tables import FamilyTable, Tables, TreeTable
+from tanager.parameters.learner import STREAM, CountLearner
+from tanager.parameters.spread import count_spread
+from tanager.parameters.tables import FamilyTable, TreeTable
 
 TYINGS = ("level", "parent", "single")
 KNOWN = 1e12  # rows of a node whose estimate is treated as known
-STREAM = 7  # key of the random streams of learners that sample
 # If two levels explain the same variation the fixed point isn't unique.
 # From a low start the deep levels explain it first, and the redundant levels
 # end as copies of their parents; from a high start the leaves
@@ -89,31 +87,18 @@ class HDP(CountLearner):
     tolerance: float = 1e-4
     max_sweeps: int = 2000
 
-    def from_counts(
-        self,
-        class_counts: Floats,
-        trees: Sequence[ContextTree],
-        context: FitContext,
-        *,
-        intervals: bool = True,
-    ) -> Tables:
-        """Learn the tables from class counts (n_classes,) and each family's tree."""
-        self._check()
-        streams = [context.generator(STREAM, at) for at in range(len(trees))]
-        estimate_at = partial(_estimate_at, self, trees, intervals)
-        learned = context.engine.map(
-            estimate_at, enumerate(streams), context.progress, "parameters"
-        )
-        estimates, tables, spreads = zip(*learned, strict=True) if learned else ((), (), ())
-        self._report(estimates, context)
-        spread = spread_of_families(1.0 / np.maximum(class_counts, 1.0), spreads)
-        return Tables(self.log_prior(class_counts), tables, spread=spread)
-
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family from its tree."""
         self._check()
-        estimate, tree = self.estimate(tree, FitContext().generator(STREAM, 0))
-        return estimate.table(tree).compact()
+        return self.learn_family(tree, FitContext().generator(STREAM, 0), intervals=False)[0]
+
+    def learn_family(
+        self, tree: ContextTree, generator: np.random.Generator, *, intervals: bool
+    ) -> tuple[FamilyTable, FamilyTable | None, Any]:
+        """Return one family's table, its variances if `intervals`, and how it was estimated."""
+        estimate, tree = self.estimate(tree, generator)
+        spread = estimate.spread(tree, self.tying) if intervals else None
+        return estimate.table(tree).compact(), spread, (estimate.info, estimate.converged)
 
     def log_prior(self, class_counts: Floats) -> Floats:
         """Estimate the class prior: one virtual row, spread evenly over the classes."""
@@ -134,16 +119,17 @@ class HDP(CountLearner):
         """The prior on the concentrations."""
         return Prior(self.shape, self.rate, self.root_concentration, self.class_rate)
 
-    def _report(self, estimates: Sequence[Estimate], context: FitContext) -> None:
+    def report(self, notes: Sequence[Any], context: FitContext) -> None:
+        """Record each family's sweeps and concentrations, and warn if some did not converge."""
         record = context.record("parameters")
-        record["families"] = [estimate.info for estimate in estimates]
-        late = [at for at, estimate in enumerate(estimates) if not estimate.converged]
+        record["families"] = [info for info, _ in notes]
+        late = [at for at, (_, converged) in enumerate(notes) if not converged]
         record["converged"] = not late
         if late:
             from sklearn.exceptions import ConvergenceWarning
 
             warnings.warn(
-                f"{len(late)} of {len(estimates)} families didn't converge in "
+                f"{len(late)} of {len(notes)} families didn't converge in "
                 f"max_sweeps={self.max_sweeps}; info_['parameters'] has their traces. "
                 "Raise max_sweeps or tolerance.",
                 ConvergenceWarning,
@@ -255,17 +241,3 @@ def solve(
     converged = bool(trace[n_sweeps - 1] < tolerance)
     info = {"sweeps": int(n_sweeps), "trace": trace[:n_sweeps].copy(), "concentration": alpha}
     return Estimate(phi, escape, converged, info)
-
-
-def _estimate_at(
-    learner: HDP,
-    trees: Sequence[ContextTree],
-    intervals: bool,
-    item: tuple[int, np.random.Generator],
-) -> tuple[Estimate, FamilyTable, FamilyTable | None]:
-    # Trees are built one at a time, then dropped; only the report of the estimate is kept.
-    at, generator = item
-    estimate, tree = learner.estimate(trees[at], generator)
-    table = estimate.table(tree).compact()
-    spread = estimate.spread(tree, learner.tying) if intervals else None
-    return replace(estimate, log_prob=np.empty(0), log_escape=np.empty(0)), table, spread

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 
@@ -18,9 +18,8 @@ from tanager.parameters.spread import spread_of_families
 from tanager.parameters.tables import FamilyTable, Tables
 from tanager.structure import FitPlan, Structure
 
-Result = TypeVar("Result")
-
 N_FOLDS = 5  # for choices by held-out rows, and for cross-fitted tables
+STREAM = 7  # key of the random streams of learners that sample
 
 
 class ParameterLearner(Estimator, ABC):
@@ -91,15 +90,26 @@ class CountLearner(ParameterLearner):
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
         self._check()
-        found = map_trees(partial(self._family_and_spread, intervals=intervals), trees, context)
-        families, spreads = [table for table, _ in found], [spread for _, spread in found]
+        streams = [context.generator(STREAM, at) for at in range(len(trees))]
+        learn_at = partial(_learn_at, self, trees, intervals)
+        found = context.engine.map(learn_at, enumerate(streams), context.progress, "parameters")
+        families, spreads, notes = zip(*found, strict=True) if found else ((), (), ())
+        self.report(notes, context)
         spread = spread_of_families(1.0 / np.maximum(class_counts, 1.0), spreads)
-        return Tables(self.log_prior(class_counts), tuple(families), spread=spread)
+        return Tables(self.log_prior(class_counts), families, spread=spread)
 
-    def _family_and_spread(
-        self, tree: ContextTree, *, intervals: bool
-    ) -> tuple[FamilyTable, FamilyTable | None]:
-        return self.family(tree), self.spread(tree) if intervals else None
+    def learn_family(
+        self,
+        tree: ContextTree,
+        generator: np.random.Generator,  # noqa: ARG002 - for learners that sample
+        *,
+        intervals: bool,
+    ) -> tuple[FamilyTable, FamilyTable | None, Any]:
+        """Return one family's table, its variances if `intervals`, and a note for `report`."""
+        return self.family(tree), self.spread(tree) if intervals else None, None
+
+    def report(self, notes: Sequence[Any], context: FitContext) -> None:
+        """Record the families' notes."""
 
     def _check(self) -> None:
         """Refuse invalid parameters."""
@@ -117,18 +127,15 @@ class CountLearner(ParameterLearner):
         """Estimate the class prior."""
 
 
-def map_trees(
-    function: Callable[[ContextTree], Result], trees: Sequence[ContextTree], context: FitContext
-) -> list[Result]:
-    """Apply a function to every tree; each is built when its turn comes, then dropped."""
-    work = partial(_apply_at, function, trees)
-    return context.engine.map(work, range(len(trees)), context.progress, "parameters")
-
-
-def _apply_at(
-    function: Callable[[ContextTree], Result], trees: Sequence[ContextTree], at: int
-) -> Result:
-    return function(trees[at])
+def _learn_at(
+    learner: CountLearner,
+    trees: Sequence[ContextTree],
+    intervals: bool,
+    item: tuple[int, np.random.Generator],
+) -> tuple[FamilyTable, FamilyTable | None, Any]:
+    # Trees are built one at a time, then dropped.
+    at, generator = item
+    return learner.learn_family(trees[at], generator, intervals=intervals)
 
 
 @dataclass(frozen=True)

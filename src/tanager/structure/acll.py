@@ -254,6 +254,6 @@ def resolve_beta(assumption: str | float, class_counts: Floats) -> float:
         return dirichlet_beta(len(class_counts), 1.0, max(float(class_counts.sum()), 1.0))
     if isinstance(assumption, str) and assumption == "uniform":
         return uniform_beta(len(class_counts))
-    if isinstance(assumption, Real) and -1 < assumption < 0:
+    if isinstance(assumption, Real) and -1 <= assumption < 0:
         return float(assumption)
     raise invalid("assumption", assumption, "'dirichlet', 'uniform', or a slope between -1 and 0")
