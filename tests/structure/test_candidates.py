@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 
 from tanager.errors import ConfigurationError
+from tanager.structure import Differentiable
 from tanager.structure.constraints import Limits
-from tanager.structure.differentiable.candidates import Request, image_order, resolve_candidates
+from tanager.structure.differentiable.candidates import image_order, resolve_candidates
 
 NAMES = [f"p{i}" for i in range(36)]
 
 
 def resolve(candidates="subset", k=8, order="auto", shape=None, free=False, seed=0):
-    request = Request(candidates, k, order, shape, free, Limits.none(NAMES))
-    return resolve_candidates(request, NAMES, np.random.default_rng(seed))
+    ordering = "free" if free else "fixed"
+    learner = Differentiable(candidates, k, ordering=ordering, order=order, image_shape=shape)
+    return resolve_candidates(learner, Limits.none(NAMES), np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("choice", ["A", "B", "C"])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import isqrt
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,30 +12,19 @@ from tanager.errors import ConfigurationError, invalid, listed
 from tanager.structure.constraints import Limits
 from tanager.structure.structure import Structure
 
-Candidates = str | Mapping[str, Sequence[str]]
+if TYPE_CHECKING:
+    from tanager.structure.differentiable.learner import Differentiable
 
 IMAGE_ORDERS = ("A", "B", "C")
 
 
-@dataclass(frozen=True)
-class Request:
-    """The learner's settings; see `Differentiable`."""
-
-    candidates: Candidates
-    k: int
-    order: str | Sequence[str]
-    image_shape: tuple[int, int] | None
-    free: bool
-    limits: Limits
-
-
 def resolve_candidates(
-    request: Request, names: Sequence[str], rng: np.random.Generator
+    learner: Differentiable, limits: Limits, rng: np.random.Generator
 ) -> list[list[int]]:
     """Return each feature's candidate parents; those for a smaller `k` are a subset."""
-    limits = request.limits
-    if isinstance(request.candidates, Mapping):
-        given = _given(request.candidates, names, free=request.free)
+    names, free = limits.names, learner.ordering == "free"
+    if isinstance(learner.candidates, Mapping):
+        given = _given(learner.candidates, names, free=free)
         given = [
             [p for p in pool if allowed[p]]
             for pool, allowed in zip(given, limits.allowed, strict=True)
@@ -47,24 +36,24 @@ def resolve_candidates(
                 "require. Add it."
             )
         return given
-    if request.candidates not in ("subset", "all", "neighbours"):
+    if learner.candidates not in ("subset", "all", "neighbours"):
         allowed = "'subset', 'all', 'neighbours', or a mapping from features to candidate parents"
-        raise invalid("candidates", request.candidates, allowed)
-    pixels = request.candidates == "neighbours"
-    shape = _image_shape(request.image_shape, len(names)) if pixels else None
-    order = feature_order(request.order, names, shape, rng)
+        raise invalid("candidates", learner.candidates, allowed)
+    pixels = learner.candidates == "neighbours"
+    shape = _image_shape(learner.image_shape, len(names)) if pixels else None
+    order = feature_order(learner.order, names, shape, rng)
     order = [int(f) for f in limits.arrange(order)]
     earlier = {f: order[:p] for p, f in enumerate(order)}
-    if request.free:
+    if free:
         earlier = {f: [g for g in order if g != f] for f in order}
     chosen: list[list[int]] = [[] for _ in names]
     for feature in order:
         required = list(limits.required[feature])
         pool = [p for p in earlier[feature] if limits.allowed[feature, p] and p not in required]
-        if request.candidates == "subset":
-            pool = [int(j) for j in rng.permutation(pool)[: request.k]] if pool else []
+        if learner.candidates == "subset":
+            pool = [int(j) for j in rng.permutation(pool)[: learner.k]] if pool else []
         elif shape is not None:
-            pool = _nearest(feature, pool, shape[1])[: request.k]
+            pool = _nearest(feature, pool, shape[1])[: learner.k]
         chosen[feature] = required + pool
     return chosen
 

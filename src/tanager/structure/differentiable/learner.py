@@ -14,7 +14,7 @@ from tanager.losses import Loss, resolve_loss
 from tanager.numerics import Floats, Ints, log_softmax
 from tanager.structure.arborescence import maximum_arborescence
 from tanager.structure.constraints import Limits
-from tanager.structure.differentiable.candidates import Request, resolve_candidates
+from tanager.structure.differentiable.candidates import resolve_candidates
 from tanager.structure.learner import FitPlan, JointLearner
 from tanager.structure.structure import Structure
 from tanager.training import Training
@@ -267,9 +267,7 @@ class Differentiable(Trained, JointLearner):
             return Structure((), (), ()), JointTables((), np.zeros(domain.n_classes), ())
         limits = plan.limits or Limits.none(domain.names)
         limits.check_learner(1, "Differentiable")
-        free = self.ordering == "free"
-        request = Request(self.candidates, self.k, self.order, self.image_shape, free, limits)
-        candidates = resolve_candidates(request, domain.names, context.generator(CANDIDATE_STREAM))
+        candidates = resolve_candidates(self, limits, context.generator(CANDIDATE_STREAM))
         parents = [list(required) for required in limits.required]
         for i, among in enumerate(candidates):
             parents[i] = parents[i] or [NO_PARENT, *(among if limits.most[i] else ())]
@@ -281,7 +279,7 @@ class Differentiable(Trained, JointLearner):
             resolve_loss(self.loss),
             training,
             ParentSearch(
-                Arborescence(slots) if free else BestParent(),
+                Arborescence(slots) if self.ordering == "free" else BestParent(),
                 self.structure_learning_rate,
                 (self.temperature[0], self.temperature[1]),
             ),
