@@ -42,10 +42,20 @@ static Families families_of(Argument *arguments, int64_t n_classes)
                       LONGS(3),     LONGS(4),  LONGS(5), LONGS(6), LONGS(7)};
 }
 
+/* WITH_CLASSES(call) is the call, compiled for two, three and four classes, and for any number. */
+#define WITH_CLASSES(number, call)                                                            \
+    switch (number) {                                                                         \
+    case 2: { const int64_t n = 2; call; break; }                                             \
+    case 3: { const int64_t n = 3; call; break; }                                             \
+    case 4: { const int64_t n = 4; call; break; }                                             \
+    default: { const int64_t n = number; call; }                                              \
+    }
+
 /* Add the numbers of each cell of a family's holder to the context that it leads to. */
-static void gather(const Families *all, int64_t f, const double *cells, double *contexts)
+INLINE void gather_classes(const Families *all, int64_t f, int64_t n, const double *cells,
+                           double *contexts)
 {
-    int64_t holder = all->holders[f], n = all->n;
+    int64_t holder = all->holders[f];
     const int64_t *link = all->links + all->link_starts[f];
     cells += all->starts[holder] * n;
     for (int64_t k = 0; k < all->sizes[holder] * all->arities[holder]; k++)
@@ -53,10 +63,16 @@ static void gather(const Families *all, int64_t f, const double *cells, double *
             contexts[link[k] * n + c] += cells[k * n + c];
 }
 
-/* Add the numbers of contexts to the cells of the family's holder that lead to them. */
-static void scatter(const Families *all, int64_t f, const double *contexts, double *cells)
+static void gather(const Families *all, int64_t f, const double *cells, double *contexts)
 {
-    int64_t holder = all->holders[f], n = all->n;
+    WITH_CLASSES(all->n, gather_classes(all, f, n, cells, contexts))
+}
+
+/* Add the numbers of contexts to the cells of the family's holder that lead to them. */
+INLINE void scatter_classes(const Families *all, int64_t f, int64_t n, const double *contexts,
+                            double *cells)
+{
+    int64_t holder = all->holders[f];
     const int64_t *link = all->links + all->link_starts[f];
     cells += all->starts[holder] * n;
     for (int64_t k = 0; k < all->sizes[holder] * all->arities[holder]; k++)
@@ -64,11 +80,15 @@ static void scatter(const Families *all, int64_t f, const double *contexts, doub
             cells[k * n + c] += contexts[link[k] * n + c];
 }
 
+static void scatter(const Families *all, int64_t f, const double *contexts, double *cells)
+{
+    WITH_CLASSES(all->n, scatter_classes(all, f, n, contexts, cells))
+}
+
 /* Make exp(table) sum to one over the values, in one context: (arity, n), n classes. The
  * logarithms of the old sums go to total (n,), exp(table) to shares (arity, n). */
-WIDE(void, normalize_context,
-     (double *table, int64_t arity, int64_t n, double *total, double *sums, double *shares),
-     (table, arity, n, total, sums, shares))
+INLINE void normalize_classes(double *table, int64_t arity, int64_t n, double *total, double *sums,
+                              double *shares)
 {
     for (int64_t c = 0; c < n; c++)
         total[c] = table[c];
@@ -94,14 +114,28 @@ WIDE(void, normalize_context,
         }
 }
 
+WIDE(void, normalize_context,
+     (double *table, int64_t arity, int64_t number, double *total, double *sums, double *shares),
+     (table, arity, number, total, sums, shares))
+{
+    WITH_CLASSES(number, normalize_classes(table, arity, n, total, sums, shares))
+}
+
 /* Multiply the probabilities of a context by its shares, and add the products to the values'. */
-WIDE(void, share_context,
-     (const double *own, int64_t arity, int64_t n, const double *outer, double *out, double *values),
-     (own, arity, n, outer, out, values))
+INLINE void share_classes(const double *own, int64_t arity, int64_t n, const double *outer,
+                          double *out, double *values)
 {
     for (int64_t v = 0; v < arity; v++)
         for (int64_t c = 0; c < n; c++)
             values[v * n + c] += out[v * n + c] = own[v * n + c] * outer[c];
+}
+
+WIDE(void, share_context,
+     (const double *own, int64_t arity, int64_t number, const double *outer, double *out,
+      double *values),
+     (own, arity, number, outer, out, values))
+{
+    WITH_CLASSES(number, share_classes(own, arity, n, outer, out, values))
 }
 
 /* Turn scores, (n_cells, n) and the class node's (n,), into logarithms of the conditional
@@ -156,15 +190,39 @@ KERNEL(share_families,
        FAMILY_RULES)
 
 /* Sums over the values of a context of the products of two arrays (arity, n), to out (n,). */
-WIDE(void, sum_products,
-     (const double *first, const double *second, int64_t arity, int64_t n, double *out),
-     (first, second, arity, n, out))
+INLINE void sum_classes(const double *first, const double *second, int64_t arity, int64_t n,
+                        double *out)
 {
     for (int64_t c = 0; c < n; c++)
         out[c] = 0.0;
     for (int64_t v = 0; v < arity; v++)
         for (int64_t c = 0; c < n; c++)
             out[c] += first[v * n + c] * second[v * n + c];
+}
+
+WIDE(void, sum_products,
+     (const double *first, const double *second, int64_t arity, int64_t number, double *out),
+     (first, second, arity, number, out))
+{
+    WITH_CLASSES(number, sum_classes(first, second, arity, n, out))
+}
+
+/* Turn the slopes of a context by shares into those by scores, of which `outer` (n,) are the
+ * sums. */
+INLINE void turn_classes(const double *own, const double *shares, int64_t arity, int64_t n,
+                         const double *outer, double *slopes)
+{
+    for (int64_t v = 0; v < arity; v++)
+        for (int64_t c = 0; c < n; c++)
+            slopes[v * n + c] = own[v * n + c] * outer[c] - slopes[v * n + c] * shares[v * n + c];
+}
+
+WIDE(void, turn_slopes,
+     (const double *own, const double *shares, int64_t arity, int64_t number, const double *outer,
+      double *slopes),
+     (own, shares, arity, number, outer, slopes))
+{
+    WITH_CLASSES(number, turn_classes(own, shares, arity, n, outer, slopes))
 }
 
 /* The transpose of the derivative of `share_families`: from derivatives of a gain by P(x, y),
@@ -209,10 +267,8 @@ static int64_t run_pull_shares(Argument *arguments)
         else
             for (int64_t c = 0; c < n; c++)
                 outer[c] -= prior[c] * (by_prior[c] - mean);
-        for (int64_t k = 0, at = all.starts[f] * n; k < all.sizes[f]; k++)
-            for (int64_t v = 0; v < arity; v++)
-                for (int64_t c = 0; c < n; c++, at++)
-                    slopes[at] = own[at] * outer[k * n + c] - slopes[at] * shares[at];
+        for (int64_t k = 0, at = all.starts[f] * n; k < all.sizes[f]; k++, at += arity * n)
+            turn_slopes(own + at, shares + at, arity, n, outer + k * n, slopes + at);
     }
     free(contexts);
     return 0;
