@@ -102,23 +102,22 @@ def fit_inputs(
     layout = FamilyLayout(structure, [score.shape for score in scores])
     flat, goal = layout.join(scores), layout.join([part[..., None] for part in wanted])[:, 0]
     # About the square root of the second derivatives: rare values need longer steps.
-    scale = 1.0 / np.sqrt(goal + LEAST_SHARE)
+    scale, each = 1.0 / np.sqrt(goal + LEAST_SHARE), np.ones(flat.shape[1])
 
     def share(scaled: Floats) -> SharedFamilies:
         return layout.share(flat + (scaled * scale)[:, None], log_prior)
 
-    def objective(scaled: Floats) -> tuple[float, Floats]:
-        found = share(scaled)
-        value = found.log_total - float((goal * scaled * scale).sum())
-        return value, (np.einsum("kc->k", found.shares) - goal) * scale
-
-    def class_objective(
-        observed: ClassShares, factor: float, scaled: Floats
+    def objective(
+        scaled: Floats, observed: ClassShares | None = None, factor: float = 0.0
     ) -> tuple[float, Floats]:
         found = share(scaled)
-        lost, slopes = layout.class_loss(found, observed)
-        value = found.log_total - float((goal * scaled * scale).sum()) + factor * lost
-        return value, (np.einsum("kc->k", found.shares + factor * slopes) - goal) * scale
+        value, slopes = found.log_total - float((goal * scaled * scale).sum()), found.shares
+        if observed is not None:
+            lost, slopes = layout.class_loss(found, observed)
+            value += factor * lost
+            slopes *= factor
+            slopes += found.shares
+        return value, (slopes @ each - goal) * scale
 
     work = max(sum(score.size for score in scores), 1)
     iterations = int(min(MAX_ITERATIONS, max(max_work // work, 5)))
@@ -130,7 +129,7 @@ def fit_inputs(
         return layout.split(end.logs), end.log_prior
     for factor in CLASS_FACTORS:
         found = minimise(
-            partial(class_objective, observed, factor),
+            partial(objective, observed=observed, factor=factor),
             found.at,
             max_iter=max(iterations, LEAST_CLASS_ITERATIONS),
             tol=tol * CLASS_TOL,
