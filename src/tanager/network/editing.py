@@ -354,7 +354,7 @@ def _set(
     Normalising the tables shifts the change in each class's sum to the parents and the prior, out
     of every value's effect: the replaced values are scaled to have the requested effect afterwards.
     """
-    if not isinstance(wanted, Mapping):
+    if not isinstance(wanted, Mapping) or not wanted:
         raise ConfigurationError(
             f"effect={wanted!r} is not allowed. Give a mapping from values, as network.table names "
             "them, to log-odds."

@@ -7,7 +7,7 @@ training rows had such cells under ``missing="value"``, otherwise unknown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from tanager.codes import Codes, MatchedTable, NumericColumn
 from tanager.codes.columns import column_edges
 from tanager.codes.values import to_numbers
-from tanager.errors import ConfigurationError, DataError, listed, nearest
+from tanager.errors import ConfigurationError, DataError, invalid, listed, nearest
+from tanager.network.decisions import is_number
 from tanager.numerics import Floats, log_or_zero
 
 if TYPE_CHECKING:
@@ -197,8 +198,18 @@ def check_count(name: str, value: Any, least: int) -> None:
         raise ConfigurationError(f"{name}={value!r}. Allowed: an integer of at least {least}.")
 
 
+_SEVERAL = (list, set, frozenset, tuple, range, slice, dict, np.ndarray)
+
+
 def _is_value(given: Any) -> bool:
-    return not isinstance(given, Evidence | list | set | tuple | range | slice)
+    return not isinstance(given, (Evidence, *_SEVERAL))
+
+
+def _is_missing(value: Any) -> bool:
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # pandas.NA is neither equal to itself nor unequal
+        return True
 
 
 def _code_values(network: Network, values: Mapping[str, Any]) -> dict[str, int]:
@@ -236,8 +247,13 @@ def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
     zeros = np.zeros(column.arity)
     if isinstance(given, Soft):
         total = zeros.copy()
+        if not isinstance(given.likelihoods, Mapping):
+            raise ConfigurationError(
+                f"{column.name!r}: {given!r} isn't valid. Give Soft a mapping from values to "
+                "numbers."
+            )
         for part, weight in given.likelihoods.items():
-            if not (np.isfinite(weight) and weight >= 0):
+            if not (is_number(weight) and weight >= 0):
                 raise ConfigurationError(
                     f"{column.name!r}: the likelihood of {part!r} is {weight!r}. Allowed: numbers "
                     "of at least 0."
@@ -250,14 +266,14 @@ def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
         return _scaled(sum((one for one in every if one is not None), zeros) > 0, column.name)
     if isinstance(given, Interval):
         return _scaled(_covered(network, column, given), column.name)
-    if isinstance(given, list | set | tuple | range | slice):
+    if isinstance(given, _SEVERAL):
         raise ConfigurationError(
             f"{column.name!r}: {given!r} isn't a single value. Use OneOf(...) for several values, "
             "Interval(low, high) for a range, or Soft({...}) for likelihoods."
         )
     code = _code(network, column, given)
     if code == column.arity:
-        if given is None or given != given:
+        if _is_missing(given):
             return None
         known = column.labels()
         raise DataError(
@@ -270,12 +286,11 @@ def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
 
 def _code(network: Network, column: Column, value: Any) -> int:
     """Return the code of one raw value, parsed as in training; classes are named as in the data."""
-    if column is network.codebook.target:
-        missing = value is None or value != value
-        labels = network.codebook.encode_labels
-        return (
-            column.arity if missing else int(labels([value], name=network.codebook.class_name)[0])
-        )
+    codebook = network.codebook
+    if column is codebook.target:
+        if _is_missing(value):
+            return column.arity
+        return int(codebook.encode_labels([value], name=codebook.class_name)[0])
     codes = np.empty(1, np.uint16)
     column.encode(_cell(network, column, value), codes)
     return int(codes[0])
@@ -336,9 +351,19 @@ def _scaled(likelihood: NDArray[Any], name: str) -> Floats:
     return likelihood / top
 
 
+def read_names(given: Any, option: str) -> list[str]:
+    """Return names passed as a text or as several; errors name the option."""
+    if isinstance(given, str):
+        return [given]
+    names = list(given) if isinstance(given, Iterable) else [given]
+    if not all(isinstance(name, str) for name in names):
+        raise invalid(option, given, "a name, or a list of names")
+    return names
+
+
 def names_of(network: Network, targets: str | Sequence[str]) -> list[str]:
     """Return the targets as a list of names that the network contains."""
-    names = [targets] if isinstance(targets, str) else list(targets)
+    names = read_names(targets, "targets")
     known = [*network.structure.features, network.codebook.class_name]
     for name in names:
         if name not in known:

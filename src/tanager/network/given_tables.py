@@ -87,10 +87,7 @@ def read_table(
         for context, row in rows:
             table[_context(labels[:-1], context, name)] = _row(labels[-1], row, name)
     else:
-        try:
-            table = np.array(given, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ConfigurationError(f"The table of {name!r} isn't an array of numbers.") from error
+        table = _numbers(given, name)
         if table.shape != shape:
             raise ConfigurationError(
                 f"The table of {name!r} has the shape {table.shape}; {shape} is expected: one axis "
@@ -123,17 +120,22 @@ def _context(labels: Sequence[list[str]], context: Any, name: str) -> tuple[int,
 
 def _row(labels: list[str], row: Any, name: str) -> Floats:
     if isinstance(row, Mapping):
-        found = np.zeros(len(labels))
-        for value, chance in row.items():
-            found[_find(labels, value, name)] = chance
-        return found
-    found = np.asarray(row, dtype=np.float64)
+        chances = {_find(labels, value, name): chance for value, chance in row.items()}
+        row = [chances.get(at, 0.0) for at in range(len(labels))]
+    found = _numbers(row, name)
     if found.shape != (len(labels),):
         raise ConfigurationError(
             f"A row of the table of {name!r} has the shape {found.shape}; {len(labels)} "
             "probabilities are expected."
         )
     return found
+
+
+def _numbers(given: Any, name: str) -> Floats:
+    try:
+        return np.array(given, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"The table of {name!r} isn't an array of numbers.") from error
 
 
 def _find(labels: list[str], value: Any, name: str) -> int:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tanager.codes import Codes
 from tanager.errors import ConfigurationError, listed, nearest
 from tanager.network.decisions import Costs, read_costs
-from tanager.network.evidence import check_count, find_feature, one_row
+from tanager.network.evidence import check_count, find_feature, one_row, read_names
 from tanager.network.propagation import require_probabilities
 from tanager.numerics import Floats, log_sum_exp
 from tanager.parameters import posterior
@@ -146,7 +146,7 @@ def find_nearest(
 def _free(network: Network, codes: Codes, fixed: Sequence[str]) -> dict[int, Codes]:
     """Return the features that may change, each with the codes it may change to."""
     names = network.structure.names
-    fixed = [fixed] if isinstance(fixed, str) else list(fixed)
+    fixed = read_names(fixed, "fixed")
     for name in fixed:
         find_feature(names, name, "fixed")
     out = {}

@@ -20,7 +20,7 @@ import numpy as np
 from tanager.errors import ConfigurationError, check_cells, listed
 from tanager.network.answers import align_columns
 from tanager.network.decisions import Costs, is_number, read_costs
-from tanager.network.evidence import check_count, find_feature, one_row
+from tanager.network.evidence import check_count, find_feature, one_row, read_names
 from tanager.network.propagation import Propagation
 from tanager.network.queries import refuse_impossible
 from tanager.numerics import Floats
@@ -244,7 +244,7 @@ def find_questions(
     price = read_prices(network, prices)
     wanted = None
     if among is not None:
-        few = [among] if isinstance(among, str) else among
+        few = read_names(among, "among")
         wanted = {find_feature(network.structure.names, name, "among") for name in few}
     most = inf if budget is None else _number(budget, "budget")
     known = one_row(network, row)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Codes, MatchedTable, NumericColumn
 from tanager.codes.columns import column_edges, decode
-from tanager.errors import ConfigurationError, DataError, check_cells, listed
+from tanager.errors import ConfigurationError, DataError, check_cells, invalid, listed
 from tanager.network.answers import Answer, Completion
 from tanager.network.evidence import (
     Known,
@@ -46,7 +46,7 @@ def query(network: Network, targets: str | Sequence[str], evidence: Any = None) 
     evidence : mapping, table or None
         What is known: a mapping from names to raw values, `OneOf`, `Interval`, `Soft`, or
         None for a missing cell. A table of raw values asks the same question for each row;
-        columns that aren't included are unknown.
+        columns that aren't included are unknown, and a column of classes is ignored.
 
     Returns
     -------
@@ -72,8 +72,12 @@ def query(network: Network, targets: str | Sequence[str], evidence: Any = None) 
     >>> network.query("class", {"x1": OneOf("cold", "mild")}).probabilities.round(3)
     array([0.378, 0.622])
     """
+    return _answer(network, names_of(network, targets), read_evidence(network, evidence))
+
+
+def _answer(network: Network, names: list[str], known: Known) -> Answer:
+    """Return P(names | what is known)."""
     require_probabilities(network)
-    names, known = names_of(network, targets), read_evidence(network, evidence)
     domain, label = network.codebook.domain, network.codebook.class_name
     features = [domain.names.index(name) for name in names if name in domain.names]
     for feature in features:
@@ -157,7 +161,7 @@ def most_probable(
 
     Parameters
     ----------
-    evidence : mapping or None
+    evidence : mapping, one-row table or None
         As for `query`.
     n : int, default=3
         How many completions to return.
@@ -193,9 +197,8 @@ def most_probable(
 
 def _of_some(network: Network, evidence: Any, n: int, of: Sequence[str]) -> list[Completion]:
     """Return the most probable values of some features, with all others summed out."""
-    answer = query(network, of, evidence)
-    if answer.n_rows is not None:
-        raise ConfigurationError("most_probable takes one row of evidence: a mapping.")
+    known = replace(one_row(network, evidence), single=True)
+    answer = _answer(network, names_of(network, of), known)
     flat = answer.probabilities.ravel()
     best = np.argsort(-flat, kind="stable")[:n]
     places = np.unravel_index(best, answer.probabilities.shape)
@@ -276,7 +279,7 @@ def sample(network: Network, n: int, given: Any = None, random_state: Any = None
     ['sun', 'sun', 'sun']
     """
     check_count("n", n, 0)
-    rng = np.random.default_rng(random_state)
+    rng = _generator(random_state)
     codes, labels = _draw_codes(network, one_row(network, given), int(n), rng)
     columns = {
         network.structure.names[f]: decode(
@@ -316,6 +319,14 @@ def _draw_codes(
         flat = inside.reshape(-1, len(inner.views))
         codes[feature] = _pick(labels * n_views + view, flat, rng)
     return codes, labels
+
+
+def _generator(random_state: Any) -> np.random.Generator:
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError):
+        allowed = "None, an integer of at least 0, or a numpy.random.Generator"
+        raise invalid("random_state", random_state, allowed) from None
 
 
 def _pick(
@@ -360,7 +371,7 @@ def impute(network: Network, X: Any, method: str = "mean", random_state: Any = N
     matched = MatchedTable.of(network.codebook, X)
     codes = np.ascontiguousarray(matched.encode())
     columns = {name: matched.source.column(name) for name in matched.source.names}
-    rng = np.random.default_rng(random_state)
+    rng = _generator(random_state)
     selected = set(network.structure.selected)
     filled = codes.copy()
     for at, (name, column) in enumerate(

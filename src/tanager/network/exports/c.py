@@ -9,7 +9,7 @@ from itertools import accumulate, chain
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tanager.errors import ConfigurationError, check_cells
+from tanager.errors import ConfigurationError, check_cells, invalid
 from tanager.network.decisions import read_costs
 from tanager.network.exports.bif import distinct
 from tanager.network.exports.recipe import Input, Recipe, make_recipe
@@ -45,11 +45,8 @@ def to_c(
     costs : optional
         As for `Network.decide`: adds ``int NAME_decide(const NAME_row *row, double *expected)``.
     """
-    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
-        raise ConfigurationError(
-            f"name={name!r} isn't a valid name in C. Use letters, digits and underscores.",
-            parameter="name",
-        )
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise invalid("name", name, "letters, digits and underscores, as for names in C")
     recipe = make_recipe(network)
     spread = unknowns and recipe.sums
     if spread:

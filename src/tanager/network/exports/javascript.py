@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tanager.errors import ConfigurationError
+from tanager.errors import invalid
 from tanager.network.decisions import read_costs
 from tanager.network.exports.recipe import SAFE_INTEGER, Family, Input, Recipe, make_recipe
 from tanager.network.reference import LEVELS, Reference
@@ -143,8 +143,8 @@ def to_javascript(
     unknowns, costs
         As in `to_json`.
     """
-    if kind not in _ENDS:
-        raise ConfigurationError(f"kind={kind!r} isn't valid. Allowed: {', '.join(_ENDS)}.")
+    if not isinstance(kind, str) or kind not in _ENDS:
+        raise invalid("kind", kind, ", ".join(_ENDS))
     model = to_json(network, unknowns=unknowns, costs=costs)
     parts = [_compact(scorer_source()), f"const model = tanager.load({model});", _ENDS[kind]]
     if kind == "script":  # a page's global scope must not be polluted

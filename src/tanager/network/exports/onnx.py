@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, invalid
 from tanager.network.decisions import Costs, read_costs
 from tanager.network.exports.recipe import Input, Recipe, Step, make_recipe
 from tanager.network.propagation import require_probabilities
@@ -153,14 +153,17 @@ def to_onnx(
     numbers, NaN for missing. Outputs: ``label`` (rows) and ``probabilities`` (rows,
     classes).
     """
-    from onnx import helper, numpy_helper
+    from onnx import defs, helper, numpy_helper
 
     def describe(name: str, dtype: Any, shape: list[int | None]) -> Any:
         kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return helper.make_tensor_value_info(name, kind, shape)
 
-    if opset < 18:
-        raise ConfigurationError(f"opset={opset} is too old. Use 18 or later.")
+    newest = defs.onnx_opset_version()
+    if not isinstance(opset, int) or not 18 <= opset <= newest:
+        raise invalid("opset", opset, f"an integer from 18 to {newest}, the newest installed")
+    if not isinstance(missing_text, str | None):
+        raise invalid("missing_text", missing_text, "a text or None")
     if log_probability:
         require_probabilities(network)
     recipe = make_recipe(network)

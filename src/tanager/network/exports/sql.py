@@ -19,14 +19,15 @@ The last SELECT divides the weights by their sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tanager.errors import ConfigurationError, check_cells, listed
+from tanager.errors import ConfigurationError, check_cells, invalid, listed
 from tanager.network.decisions import Costs, read_costs
+from tanager.network.evidence import read_names
 from tanager.network.exports.bif import distinct
 from tanager.network.exports.dialects import DIALECTS, Dialect, balanced_sum, name_quoted
 from tanager.network.exports.recipe import Input, Recipe, make_recipe
@@ -81,17 +82,16 @@ def to_sql(
     """
     if log_probability:
         require_probabilities(network)
-    if dialect not in DIALECTS:
-        raise ConfigurationError(
-            f"dialect={dialect!r} isn't valid. Allowed: {', '.join(DIALECTS)}.",
-            parameter="dialect",
-        )
+    if not isinstance(dialect, str) or dialect not in DIALECTS:
+        raise invalid("dialect", dialect, ", ".join(DIALECTS))
     recipe, engine = make_recipe(network), DIALECTS[dialect]()
     if unknowns:
         _check(recipe)
-    names = [table] if isinstance(table, str) else list(table)
+    names = read_names(table, "table")
+    if not names:
+        raise invalid("table", table, "a table's name, or a sequence that includes its schema")
     read = [given.name for given in recipe.inputs]
-    kept = _listed(keep, read)
+    kept = read if keep is None else read_names(keep, "keep")
     if engine.folds_names:
         _check_case(dialect, {*read, *kept}, network.codebook.domain.names)
     prices = None if costs is None else read_costs(network, costs)
@@ -105,15 +105,6 @@ def to_sql(
             f"table=(SCHEMA, {names[0]!r}); or rename the table."
         )
     return statement
-
-
-def _listed(keep: Any, read: list[str]) -> list[str]:
-    """Return the columns to return; a single one may be passed as a string."""
-    if keep is None or isinstance(keep, str):
-        return read if keep is None else [keep]
-    if not isinstance(keep, Iterable) or not all(isinstance(name, str) for name in keep):
-        raise ConfigurationError(f"keep={keep!r}. Allowed: a column's name, or a list of them.")
-    return list(keep)
 
 
 def _check_case(dialect: str, read: set[str], features: Sequence[str]) -> None:
