@@ -61,3 +61,21 @@ def test_needs_a_target_of_the_right_length():
         MDLDiscretizer().fit(np.ones((3, 1)), None)
     with pytest.raises(DataError, match="inconsistent numbers of samples"):
         MDLDiscretizer().fit(np.ones((3, 1)), [0, 1])
+
+
+def test_infinity_is_refused_by_column_and_masks_are_gaps():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    mdl = MDLDiscretizer().fit(X, y)
+    strange = X.assign(**{"petal length (cm)": np.inf})
+    for method in (lambda: MDLDiscretizer().fit(strange, y), lambda: mdl.transform(strange)):
+        with pytest.raises(DataError, match=r"Column 'petal length .cm.' contains infinity"):
+            method()
+    with pytest.raises(DataError, match="Column 'x2' contains infinity"):
+        MDLDiscretizer().fit(strange.to_numpy(), y)
+    hidden = np.ma.masked_greater(X.to_numpy(), 5.0)
+    gaps = hidden.filled(np.nan)
+    assert np.array_equal(
+        MDLDiscretizer().fit_transform(hidden, y), MDLDiscretizer().fit_transform(gaps, y)
+    )
+    with pytest.raises(DataError, match="X holds text"):
+        MDLDiscretizer().fit(X.to_numpy(), y).transform([["x"] * 4])

@@ -20,6 +20,7 @@ from tanager.codes.targets import (
     target_column,
     to_float,
 )
+from tanager.codes.values import infinite_error
 from tanager.errors import DataError
 from tanager.numerics import Floats, Ints
 
@@ -82,15 +83,7 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if y is None:
             name = type(self).__name__
             raise DataError(f"{name} requires y to be passed, but the target y is None.")
-        try:
-            X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan")
-        except ValueError as error:
-            if "could not convert" not in str(error):
-                raise
-            raise DataError(
-                f"X holds text ({error}). Only numbers are cut: leave the other columns out. "
-                "BayesNetClassifier takes them as they are."
-            ) from error
+        X = self._read(X, reset=True)
         values, dtype = as_labels(y)
         if len(values) != X.shape[0]:
             raise DataError(
@@ -109,6 +102,26 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         self.n_bins_ = np.array([len(cuts) + 1 for cuts in self.cuts_], dtype=np.int64)
         return self
 
+    def _read(self, X: Any, *, reset: bool) -> Floats:
+        """Return the numbers, (n_rows, n_features), with NaN for missing ones."""
+        if isinstance(X, np.ma.MaskedArray):
+            X = np.ma.filled(X.astype(np.float64), np.nan)
+        try:
+            X = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite=False)
+        except ValueError as error:
+            if "could not convert" not in str(error):
+                raise
+            raise DataError(
+                f"X holds text ({error}). Only numbers are cut: leave the other columns out. "
+                "BayesNetClassifier takes them as they are."
+            ) from error
+        infinite = np.isinf(X).any(axis=0)
+        if infinite.any():
+            at = int(np.argmax(infinite))
+            names = getattr(self, "feature_names_in_", None)
+            raise infinite_error(f"x{at}" if names is None else str(names[at]))
+        return np.asarray(X)
+
     def _cut(self, column: Floats, labels: NDArray[Any], weights: Floats | None) -> Floats:
         known = ~np.isnan(column)
         kept = None if weights is None else weights[known]
@@ -117,7 +130,7 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     def transform(self, X: Any) -> Ints:
         """Return the interval of each number, shape (n_rows, n_features)."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        X = self._read(X, reset=False)
         codes = np.empty(X.shape, dtype=np.int64)
         for j, cuts in enumerate(self.cuts_):
             # NaN sorts after every number, so it would fall into the last interval.
