@@ -83,7 +83,7 @@ def test_the_arcs_of_a_prior_are_required():
         ({"b | a": {("v0", "v1"): {"w0": 1.0}}}, "one value for each of 1 parents"),
         ({"b": [1, 0, 0], ("b", ("a",)): np.ones((3, 3)) / 3}, "a second table"),
         (TablePrior({"b": [1, 0, 0]}, strength=0), "strength must be a number above 0"),
-        ("b", "prior='b'. Allowed"),
+        ("b", "prior='b' isn't valid. Allowed"),
     ],
 )
 def test_priors_that_make_no_sense_are_refused(prior, message):

@@ -29,7 +29,7 @@ from tanager.classifiers.priors import (
 )
 from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
 from tanager.engines import Engine, FitContext
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, invalid
 from tanager.estimator import join_scikit_learn, with_callbacks
 from tanager.network import Network
 from tanager.parameters import GroupedLearner, ParameterLearner, TablePrior
@@ -296,7 +296,7 @@ class BayesNetClassifier(NetworkPredictor):
                 "Pass the classes, or the name of their column in X."
             )
         if not isinstance(self.audit, bool | np.bool_):
-            raise ConfigurationError(f"audit={self.audit!r}. Allowed: True or False.")
+            raise invalid("audit", self.audit, "True or False")
         known = network_prior(self.prior)
         if known is not None:  # its tables belong to its own codes
             if self.classes_ordered is not None:

@@ -31,7 +31,7 @@ from tanager.codes.targets import class_factors
 from tanager.counts import Counts, FamilyCounts, Trees, fingerprint_counts
 from tanager.engines import FitContext, resolve_engine
 from tanager.engines.keeping import read_memory_limit
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, invalid
 from tanager.loglinear.offsets import fit_offsets
 from tanager.network import Network
 from tanager.network.reference import few_rows, measure_reference
@@ -63,11 +63,8 @@ def open_context(clf: Any, progress: Progress) -> FitContext:
     if isinstance(state, np.random.RandomState):
         state = state.randint(2**31)
     if not isinstance(state, int | np.integer | None) or (state or 0) < 0:
-        raise ConfigurationError(
-            f"random_state={state!r}. Allowed: a whole number from 0 on, a "
-            "numpy.random.RandomState, or None for a fixed seed.",
-            parameter="random_state",
-        )
+        allowed = "a whole number from 0 on, a numpy.random.RandomState, or None for a fixed seed"
+        raise invalid("random_state", state, allowed)
     seed = np.random.SeedSequence(int(state or 0))
     engine, limit = resolve_engine(clf.engine, clf.n_jobs), read_memory_limit(clf.memory_limit)
     return FitContext(engine, seed, progress, memory_limit=limit)
@@ -76,7 +73,7 @@ def open_context(clf: Any, progress: Progress) -> FitContext:
 def open_progress(verbose: int) -> AbstractContextManager[Progress]:
     """Return progress bars, or only a notice if work is slow."""
     if not isinstance(verbose, int | np.integer | np.bool_):
-        raise ConfigurationError(f"verbose={verbose!r}. Allowed: 0, or 1 for progress bars.")
+        raise invalid("verbose", verbose, "0, or 1 for progress bars")
     return RichProgress() if verbose > 0 else LongWork()
 
 

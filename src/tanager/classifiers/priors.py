@@ -47,11 +47,11 @@ def parse_signs(texts: Sequence[str]) -> dict[str, Any]:
         parts = [part.strip().rpartition(":") for part in asked.split(",")]
         good = all(sign in signs for _, _, sign in parts)
         if not (equals and name and good and (len(parts) == 1 or all(p[1] for p in parts))):
-            raise ConfigurationError(
-                f"monotonic={text!r}. Allowed: a column and +1 or -1, such as age=+1, or a column "
-                "and classes with their signs, such as age=low:-1,high:+1.",
-                parameter="monotonic",
+            allowed = (
+                "a column and +1 or -1, such as age=+1, or a column and classes with their signs, "
+                "such as age=low:-1,high:+1"
             )
+            raise invalid("monotonic", text, allowed)
         by_class = {label: signs[sign] for label, colon, sign in parts if colon}
         found[name] = by_class or signs[parts[0][2]]
     return found
@@ -62,10 +62,7 @@ def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]
     if monotonic is None:
         return {}
     if not isinstance(monotonic, Mapping):
-        raise ConfigurationError(
-            f"monotonic={monotonic!r}. Allowed: a mapping from a feature to +1 or -1, or None.",
-            parameter="monotonic",
-        )
+        raise invalid("monotonic", monotonic, "a mapping from a feature to +1 or -1, or None")
     found = {}
     for key, asked in monotonic.items():
         at = feature_index(codebook.domain.names, key, "monotonic")
@@ -96,11 +93,11 @@ def _class_signs(
     for sign in asked.values() if isinstance(asked, Mapping) else (asked,):
         number = isinstance(sign, int | float | np.number) and not isinstance(sign, bool)
         if not (number and abs(sign) == 1):
-            raise ConfigurationError(
-                f"monotonic[{name!r}] is {sign!r}. Allowed: +1 (rises), -1 (falls), or with more "
-                "than two classes a mapping from a class to one of them.",
-                parameter="monotonic",
+            allowed = (
+                "+1 (rises), -1 (falls), or with more than two classes a mapping from a class to "
+                "one of them"
             )
+            raise invalid(f"monotonic[{name!r}]", sign, allowed)
     if not isinstance(asked, Mapping):
         if len(classes) > 2 and not ordered:
             raise ConfigurationError(
@@ -119,11 +116,10 @@ def _class_signs(
             )
         signs[place[0]] = sign
     if not signs.any() or (signs > 0).sum() > 1 or (signs < 0).sum() > 1:
-        raise ConfigurationError(
-            f"monotonic[{name!r}] is {dict(asked)!r}. Allowed: one class that rises (+1), one that "
-            "falls (-1), or both, since probabilities sum to one.",
-            parameter="monotonic",
+        allowed = (
+            "one class that rises (+1), one that falls (-1), or both, as probabilities sum to one"
         )
+        raise invalid(f"monotonic[{name!r}]", dict(asked), allowed)
     return signs
 
 
@@ -133,10 +129,8 @@ def _table_prior(prior: Any) -> TablePrior | None:
         return prior
     if isinstance(prior, Mapping | Network):
         return TablePrior(prior)
-    raise ConfigurationError(
-        f"prior={prior!r}. Allowed: a mapping from families to tables, a Network, "
-        "TablePrior(tables, strength), or None."
-    )
+    allowed = "a mapping from families to tables, a Network, TablePrior(tables, strength), or None"
+    raise invalid("prior", prior, allowed)
 
 
 def network_prior(prior: Any) -> Network | None:
@@ -273,9 +267,7 @@ def with_prior_arcs(
         for parent in parents
     ]
     if constraints is not None and not isinstance(constraints, Constraints):
-        raise ConfigurationError(
-            f"constraints={constraints!r}. Allowed: None, or tanager.Constraints(...)."
-        )
+        raise invalid("constraints", constraints, "None, or tanager.Constraints(...)")
     if not arcs:
         return constraints
     known = constraints or Constraints()
@@ -287,17 +279,12 @@ def class_shares(class_prior: Any, classes: NDArray[Any], sums: Floats) -> Float
     if class_prior is None:
         return None
     if not isinstance(class_prior, Mapping) or not class_prior:
-        raise ConfigurationError(
-            f"class_prior={class_prior!r}. Allowed: None, or a mapping from classes to "
-            "probabilities, such as {'sick': 0.02}."
-        )
+        allowed = "None, or a mapping from classes to probabilities, such as {'sick': 0.02}"
+        raise invalid("class_prior", class_prior, allowed)
     shares = np.full(len(classes), np.nan)
     for label, share in class_prior.items():
         if not isinstance(share, Real) or not 0 < float(share) <= 1:
-            raise ConfigurationError(
-                f"class_prior gives {label!r} the probability {share!r}. Allowed: numbers above 0 "
-                "and up to 1."
-            )
+            raise invalid(f"class_prior[{label!r}]", share, "a number above 0 and up to 1")
         shares[find_class(tuple(classes.tolist()), label, "class_prior")] = float(share)
     free, rest = np.isnan(shares), 1.0 - np.nansum(shares)
     if free.any():
