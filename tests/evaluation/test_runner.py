@@ -168,72 +168,101 @@ def test_codes_survive_packing():
     assert unpack_codes(pack_codes(codes)).tolist() == codes.tolist()
 
 
+# One process imports what runs need, and forks for each that it is told of.
 SCRIPT = """
+import os
 import sys
+import sklearn.dummy
+import tanager.evaluation.runner
 from tanager.evaluation import Dataset, Experiment, CrossValidation
 
-def main():
-    datasets = [Dataset(n, f"{sys.argv[1]}/{n}.parquet") for n in ("small", "other")]
+def run(folder, path, jobs):
+    datasets = [Dataset(n, f"{folder}/{n}.parquet") for n in ("small", "other")]
     uses = ["sklearn.dummy.DummyClassifier(strategy='stratified')@native",
             "sklearn.dummy.DummyClassifier(strategy='uniform')@native"]
-    experiment = Experiment(datasets, uses, CrossValidation(50, 2))
-    print("ready", flush=True)
-    experiment.run(sys.argv[2], n_jobs=int(sys.argv[3]))
+    Experiment(datasets, uses, CrossValidation(30, 2)).run(path, n_jobs=int(jobs))
 
 if __name__ == "__main__":
-    main()
+    for line in sys.stdin:
+        number = os.fork()
+        if number == 0:
+            code = 1
+            try:
+                run(*sys.argv[1:], *line.split())
+                code = 0
+            finally:
+                os._exit(code)
+        print(number, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]), flush=True)
 """
+
+needs_forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system with forks")
+
+
+@pytest.fixture
+def start(tmp_path, small, other):
+    """Start a run of that file, in so many processes; returns its number and how to wait for it."""
+    for dataset in (small, other):
+        pq.write_table(dataset.source, tmp_path / f"{dataset.name}.parquet")
+    script = tmp_path / "script.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, str(script), str(tmp_path)], **pipes) as process:
+
+        def run(name, jobs):
+            process.stdin.write(f"{tmp_path / name} {jobs}\n")
+            process.stdin.flush()
+            return int(process.stdout.readline()), lambda: int(process.stdout.readline())
+
+        yield run
+
+
+def goes_on(number):
+    """Whether the process is there; one that ended is waited for at once."""
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def size(path):
     return path.stat().st_size if path.exists() else 0
 
 
-def test_a_run_killed_ten_times_ends_with_the_same_table(tmp_path, small, other):
-    for dataset in (small, other):
-        pq.write_table(dataset.source, tmp_path / f"{dataset.name}.parquet")
-    script, path = tmp_path / "script.py", tmp_path / "killed.jsonl"
-    script.write_text(textwrap.dedent(SCRIPT))
+@needs_forks
+def test_a_run_killed_ten_times_ends_with_the_same_table(tmp_path, start):
+    path = tmp_path / "killed.jsonl"
     chance = random.Random(1)
     for kill in range(10):
+        before = size(path)
         # The last kills hit a run with workers.
-        jobs = "2" if kill >= 8 else "1"
-        with subprocess.Popen(
-            [sys.executable, str(script), str(tmp_path), str(path), jobs], stdout=subprocess.PIPE
-        ) as process:
-            process.stdout.readline()
-            before = size(path)
-            while kill % 3 and process.poll() is None and size(path) == before:
-                time.sleep(0.002)
-            time.sleep(chance.random() * 0.05)
-            process.send_signal(signal.SIGKILL)
-            assert process.wait() == -signal.SIGKILL, "the run ended before it was killed"
-    command = [sys.executable, str(script), str(tmp_path)]
-    subprocess.run([*command, str(path), "1"], check=True, stdout=subprocess.DEVNULL)
-    subprocess.run(
-        [*command, str(tmp_path / "whole.jsonl"), "1"], check=True, stdout=subprocess.DEVNULL
-    )
+        number, wait = start(path.name, 2 if kill >= 8 else 1)
+        while kill % 3 and goes_on(number) and size(path) == before:
+            time.sleep(0.002)
+        time.sleep(chance.random() * 0.05)
+        if goes_on(number):
+            os.kill(number, signal.SIGKILL)
+        assert wait() == -signal.SIGKILL, "the run ended before it was killed"
+    for name in (path.name, "whole.jsonl"):
+        assert start(name, 1)[1]() == 0
     killed, whole = Results.read(path), Results.read(tmp_path / "whole.jsonl")
     assert numbers(killed).equals(numbers(whole))
     keys = [record["cell"] for record in RunFile(path).cells()]
-    assert len(keys) == len(set(keys)) == 400
+    assert len(keys) == len(set(keys)) == 240
 
 
-def test_workers_end_with_their_parent(tmp_path, small, other):
+@needs_forks
+def test_workers_end_with_their_parent(tmp_path, start):
     psutil = pytest.importorskip("psutil")
-    for dataset in (small, other):
-        pq.write_table(dataset.source, tmp_path / f"{dataset.name}.parquet")
-    script, path = tmp_path / "script.py", tmp_path / "run.jsonl"
-    script.write_text(textwrap.dedent(SCRIPT))
-    command = [sys.executable, str(script), str(tmp_path), str(path), "2"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
-        process.stdout.readline()
-        while len(path.read_bytes().splitlines() if path.exists() else []) < 2:
-            assert process.poll() is None
-            time.sleep(0.01)
-        workers = psutil.Process(process.pid).children(recursive=True)
-        assert workers
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    path = tmp_path / "run.jsonl"
+    number, wait = start(path.name, 2)
+    while len(path.read_bytes().splitlines() if path.exists() else []) < 2:
+        assert goes_on(number)
+        time.sleep(0.01)
+    workers = psutil.Process(number).children(recursive=True)
+    assert workers
+    os.kill(number, signal.SIGKILL)
+    assert wait() == -signal.SIGKILL
     _, alive = psutil.wait_procs(workers, timeout=20)
     assert alive == []
