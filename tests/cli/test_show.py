@@ -132,3 +132,14 @@ def test_draw_table_and_explanation(folder, tmp_path):
 def test_a_graph_as_text_is_an_export(folder, tmp_path, said):
     assert call("draw", folder / "m.tanager", "-o", tmp_path / "g.dot") == 2
     assert "tanager export" in said().err
+
+
+def test_a_picture_of_another_kind_is_told_before_the_model_is_read(folder, said):
+    told = ("explain", folder / "m.tanager", folder / "absent.parquet", "-o", folder / "why.txt")
+    assert call(*told) == 2
+    assert "'.txt' isn't supported. Allowed: .svg, .png, .pdf" in said().err
+
+
+def test_extensions_may_be_in_capitals(folder, tmp_path):
+    assert call("draw", folder / "m.tanager", "-o", tmp_path / "n.PNG") == 0
+    assert (tmp_path / "n.PNG").read_bytes().startswith(b"\x89PNG")

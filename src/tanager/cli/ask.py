@@ -21,10 +21,11 @@ from tanager.cli.options import (
     read_class,
     read_costs_file,
 )
-from tanager.cli.output import check_ending, check_output, open_output
+from tanager.cli.output import PICTURES, check_ending, check_output, open_output
 from tanager.codes import Column, NumericColumn
 from tanager.errors import ConfigurationError, DataError, listed, nearest
 from tanager.network import Change, Interval, Network, OneOf
+from tanager.network.evidence import find_feature
 from tanager.network.explanation import Explanation, explain_row
 from tanager.network.information import SPOKEN_FOR
 from tanager.sources import Source
@@ -157,11 +158,7 @@ def read_given(network: Network, given: list[str]) -> dict[str, Any]:
         name, sign, value = text.partition("=")
         if not sign:
             raise ConfigurationError(f"--given {text}: write NAME=VALUE.")
-        if name not in columns:
-            raise ConfigurationError(
-                f"--given {text}: there is no feature {name!r}.{nearest(name, list(columns))} "
-                f"Known: {listed(columns)}."
-            )
+        find_feature(list(columns), name, f"--given {text}")
         if name in evidence:
             raise ConfigurationError(f"--given {text}: {name!r} is given twice.")
         evidence[name] = _read_value(columns[name], value, text)
@@ -244,6 +241,7 @@ def explain(
         output (-o): Plot the explanation: .svg, .png or .pdf.
     """
     inputs: list[str | Path] = [model, *data]
+    check_ending(output, PICTURES)
     check_output(output, inputs, force=force)
     network = Network.load(model)
     labels = network.codebook.classes.tolist()

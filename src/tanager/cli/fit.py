@@ -31,7 +31,7 @@ from tanager.cli.options import (
     read_bins,
 )
 from tanager.cli.output import check_output
-from tanager.codes.asked import as_date_styles, parse_orders, read_dates
+from tanager.codes.asked import as_date_styles, feature_index, parse_orders, read_dates
 from tanager.codes.audit import ColumnSheet, describe_columns
 from tanager.errors import ConfigurationError, EngineError, listed
 from tanager.parameters.registry import resolve_pair
@@ -63,12 +63,8 @@ def audit(
         )
     features = [name for name in table.names if name != target]
     taken = features if columns.categorical == ["all"] else columns.categorical or []
-    strange = [name for name in taken if name not in features]
-    if strange:
-        raise ConfigurationError(
-            f"--categorical names {listed(strange)}, which is not a feature. "
-            f"The features are: {listed(features)}."
-        )
+    for name in taken:
+        feature_index(features, name, "categorical_features")
     table = table.as_text(as_date_styles(columns.dates))
     asked = read_dates(table, features, columns.dates)
     sheets = describe_columns(table, target, categorical=taken, dates=asked)

@@ -374,26 +374,26 @@ def _print_rows(out: Console, titles: list[str], rows: list[list[str]]) -> None:
 
 def _print_summary(out: Console, results: Results, summary: Summary) -> None:
     scores = summary.scores
+    if len(scores.datasets) == 1:
+        _print_pairs_of_one_table(out, results, summary)
+        return
     table = plain_table("dataset", *scores.classifiers, title=results.title(scores.metric))
     for name, row in zip(scores.datasets, scores.values, strict=True):
         best = row.max() if scores.greater else row.min()
         table.add_row(plain(name), *(f"[bold]{v:.4f}[/]" if v == best else f"{v:.4f}" for v in row))
-    if len(scores.datasets) == 1:
-        _print_pairs_of_one_table(out, results, summary)
-        return
-    if len(scores.classifiers) > 1 and len(scores.datasets) > 1:
+    if summary.pairs:
         table.add_section()
         table.add_row("mean", *(f"{v:.4f}" for v in scores.values.mean(axis=0)))
         table.add_row("rank", *(f"{summary.ranks[c]:.2f}" for c in scores.classifiers))
     out.print(table)
-    if summary.pairs and len(scores.datasets) > 1:
+    if summary.pairs:
         pairs = plain_table("", "", "wins–draws–losses", "sign test", "Wilcoxon", "ratio")
         for pair in summary.pairs:
             ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
             p, q = _p_value(pair.record.p_value), _p_value(pair.wilcoxon_p)
             pairs.add_row(plain(pair.a), plain(pair.b), str(pair.record), p, q, ratio)
         out.print(pairs)
-    if summary.friedman is not None and summary.nemenyi is not None and len(scores.datasets) > 1:
+    if summary.friedman is not None and summary.nemenyi is not None:
         out.print(
             f"Friedman: chi-square {summary.friedman.chi_square:.2f}, "
             f"p {_p_value(summary.friedman.p_value)}; "

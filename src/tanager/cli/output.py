@@ -83,6 +83,7 @@ def _files(inputs: Iterable[str | Path]) -> Iterator[Path]:
             yield from map(Path, glob.glob(str(given), recursive=True))  # noqa: PTH207
 
 
+PICTURES = (".svg", ".png", ".pdf")
 Write = Callable[[pa.RecordBatch], None]
 
 
@@ -93,12 +94,13 @@ def ending(output: Path | str) -> str:
     return {".pq": ".parquet", ".feather": ".arrow", ".ipc": ".arrow"}.get(found, found)
 
 
-def check_ending(output: Path | str | None) -> None:
-    """Reject a file whose extension isn't that of a supported format."""
-    if output is not None and ending(output) not in _WRITERS:
+def check_ending(output: Path | str | None, allowed: Iterable[str] = (), hint: str = "") -> None:
+    """Reject a file whose extension isn't one of those `allowed`, by default those of tables."""
+    known = tuple(allowed) or tuple(_WRITERS)
+    if output is not None and ending(output) not in known:
         raise ConfigurationError(
             f"--output {output}: the extension {ending(output)!r} isn't supported. "
-            f"Allowed: {', '.join(_WRITERS)}."
+            f"Allowed: {', '.join(known)}.{hint}"
         )
 
 

@@ -21,11 +21,9 @@ from tanager.cli.options import (
     given_flags,
     read_costs_file,
 )
-from tanager.cli.output import check_output
+from tanager.cli.output import PICTURES, check_ending, check_output, ending
 from tanager.errors import ConfigurationError
 from tanager.network import Network
-
-PICTURES = (".svg", ".png", ".pdf")
 
 
 def draw(
@@ -51,7 +49,7 @@ def draw(
         raise ConfigurationError(
             "--leaves applies to the network, not to a table. Leave out --leaves or --table."
         )
-    _check_ending(output)
+    check_ending(output, PICTURES, " Graphviz: tanager export." if output.suffix == ".dot" else "")
     check_output(output, [model], force=force)
     network = Network.load(model)
     from tanager import report as plots
@@ -65,21 +63,10 @@ def draw(
 
 def save_figure(ax: Any, output: Path) -> None:
     """Write the figure of an axis, in the format given by the file's extension."""
-    _check_ending(output)
-    signed = {"Software" if output.suffix == ".png" else "Creator": "Tanager"}
+    kind = ending(output)[1:]
+    signed = {"Software" if kind == "png" else "Creator": "Tanager"}
     with replacing(output) as part:
-        ax.figure.savefig(
-            part, format=output.suffix[1:], bbox_inches="tight", dpi=150, metadata=signed
-        )
-
-
-def _check_ending(output: Path) -> None:
-    if output.suffix not in PICTURES:
-        graphviz = " Graphviz: tanager export." if output.suffix == ".dot" else ""
-        raise ConfigurationError(
-            f"--output {output}: the extension {output.suffix!r} isn't supported. "
-            f"Allowed: {', '.join(PICTURES)}.{graphviz}"
-        )
+        ax.figure.savefig(part, format=kind, bbox_inches="tight", dpi=150, metadata=signed)
 
 
 OF_DATA = ("target", "folds", "refits", "na_values", "encoding", "decimal", "header", "drop")
