@@ -244,7 +244,7 @@ def _errors(results: Results) -> Errors:
     """Return the error in per cent by table and method, averaged over folds and structures."""
     scores = results.mean("zero_one_loss")
     found: dict[tuple[str, str], list[float]] = {}
-    for dataset, row in zip(scores.datasets, scores.tolist(), strict=True):
+    for dataset, row in zip(scores.datasets, scores.values.tolist(), strict=True):
         for method, loss in zip(scores.classifiers, row, strict=True):
             short = "TAN Random" if method.startswith("TAN Random") else method
             found.setdefault((dataset.split("-")[0], short), []).append(100 * loss)

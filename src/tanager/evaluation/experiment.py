@@ -89,8 +89,8 @@ class Experiment:
     >>> table = pa.table({"a": ["x", "y"] * 8, "class": ["n", "p"] * 8})
     >>> experiment = Experiment([Dataset("tiny", table)], ["categorical-nb"], CrossValidation(2))
     >>> results = experiment.run()
-    >>> results.mean("zero_one_loss").tolist()
-    [[0.0]]
+    >>> results.mean("zero_one_loss").values
+    array([[0.]])
     """
 
     datasets: Sequence[Dataset]

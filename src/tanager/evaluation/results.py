@@ -55,11 +55,6 @@ class Scores(NamedTuple):
 
         return pd.DataFrame(self.values, list(self.datasets), list(self.classifiers))
 
-    def tolist(self) -> list[list[float]]:
-        """Return the values as lists."""
-        values: list[list[float]] = self.values.tolist()
-        return values
-
 
 class Results:
     """The results of an experiment, cell by cell.

@@ -62,7 +62,7 @@ class Summary(NamedTuple):
         by_dataset = [
             {
                 dataset: dict(zip(scores.classifiers, map(known_number, row), strict=True))
-                for dataset, row in zip(scores.datasets, table.tolist(), strict=True)
+                for dataset, row in zip(scores.datasets, table.values, strict=True)
             }
             for table in (scores, self.deviations)
         ]
