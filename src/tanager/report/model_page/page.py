@@ -20,12 +20,13 @@ from tanager.classifiers import load
 from tanager.drawing import draw_svg, plan_drawing
 from tanager.errors import ConfigurationError
 from tanager.escaping import cut
-from tanager.network import Costs, Network, NetworkInformation
+from tanager.network import Costs, NetworkInformation
 from tanager.network.decisions import read_costs
 from tanager.network.exports.javascript import scorer_source
 from tanager.network.files import read_model
 from tanager.network.graph import network_graph
 from tanager.network.information import n_probabilities
+from tanager.network.network import network_of
 from tanager.network.next_question import read_prices
 from tanager.report.model_page.asked import asked_network, interval_tables, scorer_json
 from tanager.report.model_page.card import (
@@ -69,12 +70,7 @@ class _Subject:
         self, model: Any, file: list[tuple[str, str]], tell: Callable[[str], None]
     ) -> None:
         self.model, self.file, self.tell = model, file, tell
-        self.network: Network = getattr(model, "network_", model)
-        if not isinstance(self.network, Network):
-            raise ConfigurationError(
-                "A page needs a fitted BayesNetClassifier, a Network or a model file, not "
-                f"{type(model).__name__}. Fit the classifier first."
-            )
+        self.network = network_of(model)
         self.info = getattr(model, "info_", None) or {}
         self.fitted = self.info.get("codes", {}).get("rows")
         self.information = NetworkInformation(self.network)
