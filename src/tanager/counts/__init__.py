@@ -9,7 +9,7 @@ from tanager.counts.families import (
     count_expected,
     most_cells,
 )
-from tanager.counts.pairs import ExplainingAway, PairCells, PairCounts
+from tanager.counts.pairs import ExplainingAway, PairCells, PairScore
 from tanager.counts.prior import PriorCounts
 from tanager.counts.statistics import Counts, fingerprint_counts
 from tanager.counts.tree import Contexts, ContextTree, tree_from_dense
@@ -23,7 +23,7 @@ __all__ = [
     "FamilyCounts",
     "FoldPlan",
     "PairCells",
-    "PairCounts",
+    "PairScore",
     "PriorCounts",
     "Trees",
     "build_trees",

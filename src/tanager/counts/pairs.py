@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,27 +168,37 @@ class PairPass(Sums):
         return PairCounts(self.left, self.right, self.start, state, self.domain)
 
 
-class PairScore(Protocol):
-    """A function of N(x_i, x_j, y), for `Counts.score_pairs`."""
+class PairScore:
+    """A function of N(x_i, x_j, y), for `Counts.score_pairs`.
 
-    @property
-    def symmetric(self) -> bool:
-        """Whether swapping the features leaves it unchanged."""
-
-    def joints(self, pairs: PairCounts) -> Floats:
-        """Return the scores of (i, j), shape (n_pairs,), followed by (j, i) if not symmetric."""
-
-    def cells(self, cells: PairCells) -> float:
-        """Return the score of a wide pair from the cells seen."""
-
-
-class ConditionalInformation:
-    """I(X_i; X_j | Y) in nats: the plug-in estimate, skipping cells without a count."""
+    symmetric: whether swapping the features leaves it unchanged.
+    """
 
     symmetric = True
 
     def joints(self, pairs: PairCounts) -> Floats:
-        """Return the scores of dense pairs."""
+        """Return the scores of (i, j), shape (n_pairs,), followed by (j, i) if not symmetric."""
+        out = np.empty((1 if self.symmetric else 2, len(pairs.left)))
+        for at, (_, _, joint) in enumerate(pairs.joints()):
+            self.joint(joint, out[:1, at])
+            if not self.symmetric:
+                self.joint(np.ascontiguousarray(joint.transpose(1, 0, 2)), out[1:, at])
+        return out.ravel()
+
+    def joint(self, joint: Floats, out: Floats) -> None:
+        """Write the score of a dense pair, from (arity_i, arity_j, n_classes), to out (1,)."""
+        raise NotImplementedError
+
+    def cells(self, cells: PairCells) -> float:
+        """Return the score of a wide pair from the cells seen."""
+        raise NotImplementedError
+
+
+class ConditionalInformation(PairScore):
+    """I(X_i; X_j | Y) in nats: the plug-in estimate, skipping cells without a count."""
+
+    def joints(self, pairs: PairCounts) -> Floats:
+        """Return the scores of dense pairs, all at once."""
         out = np.empty(pairs.left.shape[0])
         native.score_information(
             pairs.flat,
@@ -210,20 +220,15 @@ class ConditionalInformation:
         return float((cells.counts * np.log(ratio)).sum() / cells.counts.sum())
 
 
-class ExplainingAway:
+class ExplainingAway(PairScore):
     """I(X_i; X_j | Y) - I(X_i; X_j) in nats: the dependence induced by the class.
 
     J. Bilmes, "Dynamic Bayesian multinets", UAI 2000.
     """
 
-    symmetric = True
-
-    def joints(self, pairs: PairCounts) -> Floats:
-        """Return the scores of dense pairs."""
-        out = np.empty((len(pairs.left), 1))
-        for (_, _, joint), score in zip(pairs.joints(), out, strict=True):
-            native.score_explaining_away(joint, score)
-        return out[:, 0]
+    def joint(self, joint: Floats, out: Floats) -> None:
+        """Write the score of a dense pair."""
+        native.score_explaining_away(joint, out)
 
     def cells(self, cells: PairCells) -> float:
         """Return the score of a wide pair, as sums of n log n over the margins of its cells."""

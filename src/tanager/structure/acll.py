@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
 from typing import NamedTuple
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tanager import native
-from tanager.counts import ContextTree, Counts, PairCells, PairCounts
+from tanager.counts import ContextTree, Counts, PairCells, PairScore
 from tanager.errors import invalid
 from tanager.numerics import Floats, Ints
 from tanager.structure.arborescence import maximum_arborescence, maximum_branching
@@ -151,8 +151,10 @@ class ACLL(StructureLearner):
         self._allow_numbers("pseudo_count")
         floor, domain = float(self.pseudo_count), counts.domain
         beta = resolve_beta(self.assumption, counts.classes)
-        alone = _score_families([joint[None] for joint in counts.values], beta, floor)
-        scores = counts.score_pairs(_EdgeScore(beta, floor), decimals=None)
+        score, alone = _EdgeScore(beta, floor), np.empty(domain.n_features)
+        for at, joint in enumerate(counts.values):
+            score.joint(joint[None], alone[at : at + 1])
+        scores = counts.score_pairs(score, decimals=None)
         gains = scores - alone  # [parent, child]
         if plan.limits is None:
             parents = maximum_arborescence(gains)
@@ -219,26 +221,16 @@ def _prior_score(class_counts: Floats, beta: float, pseudo_count: float) -> floa
     return float((weight * np.log(clipped / clipped.sum())).sum())
 
 
-def _score_families(joints: Sequence[Floats], beta: float, pseudo_count: float) -> Floats:
-    """Return the score of each family's counts (n_contexts, arity, n_classes)."""
-    out = np.empty((len(joints), 1))
-    for joint, score in zip(joints, out, strict=True):
-        native.score_acll(joint, beta, pseudo_count, score)
-    return out[:, 0]
-
-
 @dataclass(frozen=True)
-class _EdgeScore:
+class _EdgeScore(PairScore):
     """The score of the family with parent i and child j."""
 
     beta: float
     pseudo_count: float
-    symmetric: bool = False
+    symmetric = False
 
-    def joints(self, pairs: PairCounts) -> Floats:
-        joints = [joint for _, _, joint in pairs.joints()]
-        swapped = [np.ascontiguousarray(joint.transpose(1, 0, 2)) for joint in joints]
-        return _score_families(joints + swapped, self.beta, self.pseudo_count)
+    def joint(self, joint: Floats, out: Floats) -> None:
+        native.score_acll(joint, self.beta, self.pseudo_count, out)
 
     def cells(self, cells: PairCells) -> float:
         _, context = np.unique(cells.left, return_inverse=True)

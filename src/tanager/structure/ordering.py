@@ -6,7 +6,7 @@ import numpy as np
 
 from tanager import native
 from tanager.codes import Chunk, Domain
-from tanager.counts import Counts, PairCells, PairCounts
+from tanager.counts import Counts, PairCells, PairScore
 from tanager.counts.statistics import DECIMALS
 from tanager.engines import FitContext
 from tanager.numerics import Floats, Ints
@@ -108,18 +108,13 @@ def order_by_single_condition(counts: Counts) -> Ints:
     return order
 
 
-class _ClassInformation:
+class _ClassInformation(PairScore):
     """I(Y; X_i | X_j)."""
 
     symmetric = False
 
-    def joints(self, pairs: PairCounts) -> Floats:
-        joints = [joint for _, _, joint in pairs.joints()]
-        swapped = [np.ascontiguousarray(joint.transpose(1, 0, 2)) for joint in joints]
-        out = np.empty((2 * len(joints), 1))
-        for joint, score in zip(joints + swapped, out, strict=True):
-            native.score_class_information(joint, score)
-        return out[:, 0]
+    def joint(self, joint: Floats, out: Floats) -> None:
+        native.score_class_information(joint, out)
 
     def cells(self, cells: PairCells) -> float:
         if cells.counts.shape[0] == 0:
