@@ -224,9 +224,10 @@ def test_small_tables_get_small_batches():
 
 
 def test_entropy_of_uniform_logits_is_the_log_of_the_choices():
-    used = np.array([[True, False, False], [True, True, True]])
-    assert entropy(np.zeros((2, 3)), used) == pytest.approx(np.log(3))
-    assert entropy(np.zeros((1, 1)), np.ones((1, 1), np.bool_)) == 0.0
+    slots = Slots.build([[-1], [-1, 0, 0]], [[1], [1, 2, 2]], np.array([2, 2]), 2)
+    model = Model.start(slots, 2, np.random.default_rng(0))
+    assert entropy(model.log_choice(slots)) == pytest.approx(np.log(3))
+    assert entropy(np.zeros((1, 1))) == 0.0
 
 
 @pytest.mark.parametrize("tau", [2.0, 0.4])

@@ -182,9 +182,13 @@ def _pseudo_error(
     """Train on a fold with every other feature, or k of them, a candidate; error in per cent."""
     from tanager.engines import FitContext
     from tanager.losses import HybridMargin
-    from tanager.structure.differentiable.learner import STARTS, Arborescence, BestParent
+    from tanager.structure.differentiable.learner import (
+        Arborescence,
+        BestParent,
+        with_frequencies,
+    )
     from tanager.training import Training
-    from tanager.training.model import NO_PARENT, Slots, TrainingRows
+    from tanager.training.model import NO_PARENT, Model, Slots, TrainingRows
     from tanager.training.optimiser import ParentSearch, Task, fit, most_probable, scores
 
     codes, labels, n_train = _fold(path, fold)
@@ -217,7 +221,7 @@ def _pseudo_error(
     model, _ = fit(
         task,
         rows,
-        lambda given, rng: STARTS["generative"](slots, given, n_classes, rng),
+        lambda given, rng: with_frequencies(Model.start(slots, n_classes, rng), slots, given),
         FitContext(),
     )
     chosen = most_probable(model, slots, task.parents)

@@ -199,6 +199,10 @@ class Model:
         self.shared_steps = np.zeros(int(slots.n_slots.sum()), np.int64)
         return self
 
+    def log_choice(self, slots: Slots) -> Floats:
+        """Return the log of the distribution over slots, (n_features, n_slots)."""
+        return log_softmax(np.where(slots.used(), self.phi, -np.inf), axis=1)
+
     def normalise(self, slots: Slots) -> None:
         """Renormalise tables and prior to log-probabilities, in place."""
         for i, slot in zip(*np.nonzero(slots.used()), strict=True):

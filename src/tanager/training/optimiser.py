@@ -14,7 +14,7 @@ from tanager import native
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, TanagerError
 from tanager.losses import HybridMargin, Loss, RowLoss
-from tanager.numerics import Floats, Ints, log_softmax, log_sum_exp, one_blas_thread
+from tanager.numerics import Floats, Ints, log_sum_exp, one_blas_thread
 from tanager.training.model import Model, Slots, TrainingRows, log_joint
 from tanager.training.options import Training
 
@@ -203,7 +203,7 @@ def most_probable(model: Model, slots: Slots, parents: ParentSearch | None) -> I
     """Return the slots of the most probable structure."""
     if parents is None:
         return np.zeros(model.phi.shape[0], np.int64)
-    return parents.sampler(np.where(slots.used(), _log_softmax(model.phi, slots.used()), -np.inf))
+    return parents.sampler(model.log_choice(slots))
 
 
 def scores(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> tuple[float, float]:
@@ -244,7 +244,7 @@ class _Trainer:
             )
         facts = {"loss": loss, "accuracy": hits / self.rows.n_rows, "learning_rate": rate}
         if parents is not None:
-            facts |= {"temperature": tau, "entropy": entropy(self.model.phi, self.used)}
+            facts |= {"temperature": tau, "entropy": entropy(self.model.log_choice(self.slots))}
         return facts
 
     def _batch(
@@ -315,13 +315,9 @@ class _Trainer:
         model.prior -= log_sum_exp(model.prior, axis=0)
 
 
-def entropy(phi: Floats, used: NDArray[np.bool_]) -> float:
-    """Return the mean entropy, in nats, over the features that have a choice."""
-    log_prob = _log_softmax(phi, used)
+def entropy(log_prob: Floats) -> float:
+    """Return the mean entropy of distributions over slots, in nats, where there's a choice."""
+    used = np.isfinite(log_prob)
     each = -(np.exp(log_prob) * np.where(used, log_prob, 0.0)).sum(axis=1)
     choice = used.sum(axis=1) > 1
     return float(each[choice].mean()) if choice.any() else 0.0
-
-
-def _log_softmax(phi: Floats, used: NDArray[np.bool_]) -> Floats:
-    return log_softmax(np.where(used, phi, -np.inf), axis=1)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tanager.counts import Counts
 from tanager.losses import Loss, resolve_loss
-from tanager.numerics import Floats, Ints, log_softmax
+from tanager.numerics import Floats, Ints
 from tanager.structure.arborescence import maximum_arborescence
 from tanager.structure.constraints import Limits
 from tanager.structure.differentiable.candidates import resolve_candidates
@@ -110,17 +110,8 @@ def _across(inverse: Floats) -> Floats:
     return across
 
 
-def _random_start(
-    slots: Slots, _rows: TrainingRows, n_classes: int, rng: np.random.Generator
-) -> Model:
-    """Return a model near uniform; section 4.2 of Roth and Pernkopf (2020)."""
-    return Model.start(slots, n_classes, rng)
-
-
-def _generative_start(
-    slots: Slots, rows: TrainingRows, n_classes: int, rng: np.random.Generator
-) -> Model:
-    r"""Return a model with smoothed frequencies as tables, uniform over parents.
+def with_frequencies(model: Model, slots: Slots, rows: TrainingRows) -> Model:
+    r"""Return the model with smoothed frequencies as tables.
 
     With m = `PRIOR_ROWS` the class alone has
     :math:`p(x \mid c) = (N_{xc} + m / v) / (N_c + m)`, and a candidate parent
@@ -128,9 +119,8 @@ def _generative_start(
     candidates then compete from their first draw on; with random tables, those that
     happened to be drawn most often would be ahead of the rest.
     """
-    model = Model.start(slots, n_classes, rng)
     children = np.ascontiguousarray(rows.codes.T)
-    labels, weights = rows.labels, rows.weights
+    labels, weights, n_classes = rows.labels, rows.weights, model.prior.shape[0]
     classes = np.bincount(labels, weights, minlength=n_classes) + PRIOR_ROWS / n_classes
     model.prior[:] = np.log(classes / classes.sum())
     for i in range(slots.arity.shape[0]):
@@ -154,9 +144,6 @@ def _generative_start(
             if slot == 0:
                 alone = prob
     return model
-
-
-STARTS = {"random": _random_start, "generative": _generative_start}
 
 
 @dataclass(eq=False, repr=False)
@@ -253,7 +240,7 @@ class Differentiable(Trained, JointLearner):
         """Learn the most probable structure, and its tables."""
         context, domain = plan.context, counts.domain
         self._choose("ordering", ("fixed", "free"))
-        self._choose("init", STARTS)
+        self._choose("init", ("random", "generative"))
         self._allow_numbers("structure_learning_rate", most=1)
         self._allow_whole("k", least=1)
         self._allow("temperature", _two(self.temperature, Real), "two positive numbers")
@@ -286,12 +273,13 @@ class Differentiable(Trained, JointLearner):
             (TRAINING_STREAM,),
             "structure by gradient",
         )
-        model, info = fit(
-            task,
-            TrainingRows.of(counts.rows.gather(), range(domain.n_features)),
-            lambda part, rng: STARTS[self.init](slots, part, domain.n_classes, rng),
-            context,
-        )
+
+        def start(part: TrainingRows, rng: np.random.Generator) -> Model:
+            model = Model.start(slots, domain.n_classes, rng)
+            return with_frequencies(model, slots, part) if self.init == "generative" else model
+
+        rows = TrainingRows.of(counts.rows.gather(), range(domain.n_features))
+        model, info = fit(task, rows, start, context)
         chosen = most_probable(model, slots, task.parents)
         at = np.arange(domain.n_features), chosen
         structure = Structure.from_tree(domain.names, slots.column[at])
@@ -300,6 +288,6 @@ class Differentiable(Trained, JointLearner):
             table if above else table[0]
             for table, above in zip(tables, structure.parent_indices, strict=True)
         )
-        shares = np.exp(log_softmax(np.where(slots.used(), model.phi, -np.inf), axis=1))
+        shares = np.exp(model.log_choice(slots))
         context.record("structure").update(info | {"probabilities": shares[at].tolist()})
         return structure, JointTables(structure.parent_indices, model.prior.copy(), log_prob)
