@@ -28,7 +28,7 @@ class Hybrid(Trained, ParameterLearner):
 
     Parameters
     ----------
-    loss : {"hybrid", "margin", "cll", "nll"} or callable, default="hybrid"
+    loss : {"hybrid", "margin", "cll", "nll", "rps"} or callable, default="hybrid"
         See `tanager.losses`; any ``loss(log_joint, y) -> (value, gradient)``.
     joint : {"keep", "restart"}, default="keep"
         Whether tables that `Differentiable` learned together with the structure are kept, or

@@ -42,11 +42,11 @@ class KDB(StructureLearner):
 
     Notes
     -----
-    Exact ties go to the earlier column, as in the papers' programs; with
-    ``adjusted=True``, where much information may be exactly zero, to the name that
-    sorts first. Parents are ordered by decreasing information with the feature,
-    which is the back-off order. One pass for the structure; one more for the counts if
-    k > 1.
+    Features that tell exactly as much about the class are ordered by column, as in the papers'
+    programs; with ``adjusted=True``, where much information may be exactly zero, by name.
+    Among parents that tie, the one that tells more about the class comes first. Parents are
+    ordered by decreasing information with the feature, which is the back-off order. One pass
+    for the structure; one more for the counts if k > 1.
 
     References
     ----------

@@ -178,7 +178,7 @@ class Differentiable(Trained, JointLearner):
         "auto" is "C" with ``candidates="neighbours"``, else "random".
     image_shape : (height, width) or None
         For "neighbours"; None assumes a square image.
-    loss : {"hybrid", "margin", "cll", "nll"} or callable, default="hybrid"
+    loss : {"hybrid", "margin", "cll", "nll", "rps"} or callable, default="hybrid"
         See `tanager.losses`; any ``loss(log_joint, y) -> (value, gradient)``.
     init : {"random", "generative"}, default="random"
         How the tables are initialised: near uniform, as in [1]_, or with the smoothed
