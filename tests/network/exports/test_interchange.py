@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import tanager
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.network import Network
@@ -66,6 +67,14 @@ def test_xmlbif_keeps_names_and_sums_to_one(fitted):
         n = len(states[definition.findtext("FOR")])
         numbers = np.array(definition.findtext("TABLE").split(), float).reshape(-1, n)
         assert np.allclose(numbers.sum(axis=1), 1, atol=1e-15)
+
+
+def test_line_ends_within_names_and_values_survive_xmlbif(tmp_path):
+    X = [{"a\rb": value} for value in ["r\rz", "n\nz", "c\r\nz", "plain"] * 5]
+    network = BayesNetClassifier("naive", "laplace").fit(X, ["x\ry", "x"] * 10).network_
+    path = tmp_path / "network.xmlbif"
+    path.write_bytes(network.to_xmlbif().encode())
+    assert tanager.read_network(path, target="class").network_.codebook == network.codebook
 
 
 def test_networkx_has_the_edges(fitted):

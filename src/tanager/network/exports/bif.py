@@ -14,7 +14,6 @@ import json
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from html import escape
 from itertools import product
 from math import prod
@@ -172,7 +171,11 @@ def _words(texts: Iterable[str]) -> list[str]:
     return distinct(words)
 
 
-_escaped = partial(escape, quote=False)
+def _escaped(text: str) -> str:
+    """Escape text for XML, whose readers turn a bare carriage return into a line feed."""
+    return escape(text, quote=False).replace("\r", "&#13;")
+
+
 NOTE = "tanager = "  # start of the property that contains the codebook
 
 # XML 1.0 doesn't allow control characters, escaped or not.
