@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.errors import ConfigurationError, DataError, MemoryBoundError
+from tanager.errors import ColumnWarning, ConfigurationError, DataError, MemoryBoundError
 from tanager.network import Interval, OneOf, Soft
 from tanager.network.evidence import read_evidence
 from tanager.network.queries import _draw_codes
@@ -250,6 +250,49 @@ def test_imputed_means_are_expectations(network):
         "valid",
     )
     assert network.impute(X)["number"][0].as_py() == pytest.approx(shares @ middles)
+
+
+@pytest.mark.parametrize(
+    ("unit", "kind"),
+    [
+        (lambda x: x, pa.int64()),
+        (lambda x: x + 0.25, pa.float32()),
+        (lambda x: x * 86400, pa.duration("s")),
+        (lambda x: x * 86400, pa.timestamp("s")),
+        (lambda x: x, pa.date32()),
+    ],
+    ids=str,
+)
+def test_numbers_without_cuts_lie_among_those_of_training(unit, kind):
+    numbers = [unit(40 + i % 7) for i in range(70)]
+    values = pa.array(numbers, pa.int32() if kind == pa.date32() else None).cast(kind)
+    X = pa.table({"n": values, "other": ["a", "b"] * 35})
+    network = BayesNetClassifier("tan", "laplace").fit(X, [0, 1] * 35).network_
+    assert len(network.codebook.columns[0].cuts) == 0
+    gaps = X.set_column(0, "n", pa.nulls(70, kind))
+    parts = [network.impute(gaps, method, 0)["n"] for method in ("mean", "mode", "draw")]
+    for drawn in (network.sample(50, random_state=0)["n"], *parts):
+        assert drawn.null_count == 0
+        numbers = drawn.combine_chunks().cast(kind, safe=False)
+        assert min(numbers.to_pylist()) >= values[0].as_py()
+        assert max(numbers.to_pylist()) <= values[6].as_py()
+
+
+def test_integers_past_those_of_doubles_are_imputed():
+    X = pa.table({"n": pa.array([2**60 + i for i in range(70)])})
+    network = BayesNetClassifier("naive", "laplace").fit(X, [0, 1] * 35).network_
+    filled = network.impute({"n": pa.array([2**60, None])})["n"].to_pylist()
+    assert filled[1] == pytest.approx(2**60)
+
+
+def test_dates_read_from_text_are_imputed():
+    X = pa.table({"day": [f"{1 + i % 28:02}.{1 + i % 12:02}.2020" for i in range(80)]})
+    with pytest.warns(ColumnWarning, match="'day' read as dates"):
+        clf = BayesNetClassifier("naive", "laplace").fit(X, [i % 12 > 5 for i in range(80)])
+    network = clf.network_
+    filled = network.impute({"day": ["01.02.2020", None]}, "draw", 0)["day"].to_pylist()
+    assert filled[0].month == 2
+    assert filled[1] is not None
 
 
 def test_a_model_file_answers_the_same(network, tmp_path):

@@ -332,37 +332,42 @@ class LookupTables:
             raise infinite_error(self.columns[bad].name)
 
 
-def column_edges(column: NumericColumn) -> Floats:
+def column_edges(column: NumericColumn, ends: Floats | None = None) -> Floats:
     """Return the edges of a column's intervals, shape (n_intervals + 1,), all finite.
 
-    The outer intervals are taken to be as wide as their neighbours, or to have width one.
+    The outer intervals are taken to be as wide as their neighbours, or to have width one. Without
+    cuts, the only interval extends over the training numbers if their `ends` are passed.
     """
     cuts = column.cuts
     if not len(cuts):
-        return np.array([-0.5, 0.5])
+        return np.array([-0.5, 0.5]) if ends is None or not len(ends) else ends[[0, -1]]
     first, last = (cuts[1] - cuts[0], cuts[-1] - cuts[-2]) if len(cuts) > 1 else (1.0, 1.0)
     return np.concatenate([[cuts[0] - first], cuts, [cuts[-1] + last]])
 
 
-def decode(column: Column, codes: Codes, places: Floats | None = None) -> pa.Array:
+def decode(
+    column: Column, codes: Codes, places: Floats | None = None, ends: Floats | None = None
+) -> pa.Array:
     """Return the values of codes, shape (n_rows,); "missing" and unknown are null.
 
     Seconds become dates, times of day or durations. `places`, shape (n_rows,), is the position of
     each number in its interval, in (0, 1], halfway by default. If all cuts are multiples of one
-    half, the numbers are whole.
+    half, the numbers are whole. `ends` is as in `column_edges`, and decides if there are no cuts.
     """
     if isinstance(column, CategoricalColumn):
         known = codes < len(column.values)
         return column.values.take(pa.array(codes.astype(np.int64), mask=~known))
-    edges, n = column_edges(column), len(column.cuts) + 1
+    edges, n = column_edges(column, ends), len(column.cuts) + 1
     known = codes < n
     at = np.where(known, codes, 0).astype(np.int64)
     inside = 0.5 if places is None else places
     numbers = edges[at] + inside * (edges[at + 1] - edges[at])
-    if not column.temporal and bool((column.cuts * 2 % 1 == 0).all()):
+    shown = column.cuts if n > 1 or ends is None else ends
+    if not column.temporal and bool((shown * 2 % 1 == 0).all()):
         # A number at a cut belongs to its left: whole numbers above one edge, up to the next.
-        low, high = np.floor(edges[at]) + 1, np.floor(edges[at + 1])
-        whole = np.clip(np.floor(edges[at]) + np.ceil(inside * (high - low + 1)), low, high)
+        low = np.floor(edges[at]) + 1 if n > 1 else np.ceil(edges[at])
+        high = np.floor(edges[at + 1])
+        whole = np.clip(low - 1 + np.ceil(inside * (high - low + 1)), low, high)
         numbers = np.where(low <= high, whole, numbers)
     seconds = pa.array(numbers, mask=~known)
     if not column.temporal:

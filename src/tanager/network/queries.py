@@ -266,9 +266,10 @@ def sample(network: Network, n: int, given: Any = None, random_state: Any = None
     Returns
     -------
     pyarrow.Table
-        One column per feature of the network, and the class. Numbers are uniform within
-        their interval (outer ones are assumed to be as wide as their neighbours), and integers
-        if all cuts are; cells drawn as missing are null.
+        One column per feature of the network, and the class. Numbers, also those of the
+        evidence, are uniform within their interval (outer ones are assumed to be as wide as
+        their neighbours, the only one to contain all training numbers), and integers if all
+        cuts are; cells drawn as missing are null.
 
     Examples
     --------
@@ -283,7 +284,7 @@ def sample(network: Network, n: int, given: Any = None, random_state: Any = None
     codes, labels = _draw_codes(network, one_row(network, given), int(n), rng)
     columns = {
         network.structure.names[f]: decode(
-            network.codebook.columns[f], codes[f], 1.0 - rng.random(len(labels))
+            network.codebook.columns[f], codes[f], 1.0 - rng.random(len(labels)), _ends(network, f)
         )
         for f in sorted(network.structure.selected)
     }
@@ -319,6 +320,11 @@ def _draw_codes(
         flat = inside.reshape(-1, len(inner.views))
         codes[feature] = _pick(labels * n_views + view, flat, rng)
     return codes, labels
+
+
+def _ends(network: Network, feature: int) -> Floats | None:
+    """Return the training numbers' quantiles, if the network knows them."""
+    return None if network.reference is None else network.reference.ends[feature]
 
 
 def _generator(random_state: Any) -> np.random.Generator:
@@ -387,12 +393,13 @@ def impute(network: Network, X: Any, method: str = "mean", random_state: Any = N
         if method == "draw":
             found = _pick(np.arange(len(gaps)), log_or_zero(shares), rng)
             filled[at, gaps] = found
-            values = decode(column, found, 1.0 - rng.random(len(gaps)))
+            values = decode(column, found, 1.0 - rng.random(len(gaps)), _ends(network, at))
         elif method == "mean" and isinstance(column, NumericColumn) and not column.temporal:
-            edges = column_edges(column)
+            edges = column_edges(column, _ends(network, at))
             values = pa.array(shares @ (0.5 * (edges[:-1] + edges[1:])))
         else:
-            values = decode(column, shares.argmax(axis=1).astype(np.uint16))
+            mode = shares.argmax(axis=1).astype(np.uint16)
+            values = decode(column, mode, ends=_ends(network, at))
         columns[name] = _put(array, gaps, values)
     return pa.table(columns)
 
@@ -419,5 +426,9 @@ def _put(array: pa.Array, rows: NDArray[np.int64], values: pa.Array) -> pa.Array
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     if pa.types.is_integer(array.type) and pa.types.is_floating(values.type):
-        array = array.cast(pa.float64())
-    return pc.replace_with_mask(array, pa.array(mask), values.cast(array.type))
+        array = array.cast(pa.float64(), safe=False)
+    kind = array.type
+    values = values.cast(kind, safe=False)  # instants lose what the column's unit can't hold
+    if pa.types.is_duration(kind):  # Arrow can't replace these
+        array, values = array.cast(pa.int64()), values.cast(pa.int64())
+    return pc.replace_with_mask(array, pa.array(mask), values).cast(kind)
