@@ -189,16 +189,7 @@ class Smooth(Member):
         assert fit is not None
         self._converged, self._fits, self._relative = fit.converged, [], fit.relative
         cells = terms.scores(fit.free)
-        families = terms.family_scores(cells)
-        position = {feature: at for at, feature in enumerate(part.structure.selected)}
-        values = families[: len(position)]
-        groups = [np.zeros((1, terms.n_classes)) for _ in values]
-        layers = zip(part.interactions(self.depth), families[len(position) :], strict=True)
-        for (feature, parents, _), layer in layers:
-            at = position[feature]
-            held = part.structure.parent_indices[at]
-            layer = part.spell_out(layer, (*parents, feature))
-            groups[at] = add_layer(groups[at], layer, [held.index(parent) for parent in parents])
+        values, groups = part.by_feature(self.depth, terms.family_scores(cells))
         return MemberScores(by_class(cells[:1])[0], values, groups)
 
     def _fit(
@@ -285,21 +276,6 @@ class Generative(Member):
     def record(self) -> dict[str, Any]:
         """Return the learner and the depth."""
         return {"member": f"{self.learner!r}, {_parents(self.depth)}"}
-
-
-def under_parents(scores: Floats, n_parents: int) -> Floats:
-    """Expand scores given the first parents, (*groups, number, n_classes), to more parents."""
-    ones = (1,) * (n_parents + 2 - scores.ndim)
-    return scores.reshape(*scores.shape[:-2], *ones, *scores.shape[-2:])
-
-
-def add_layer(scores: Floats, layer: Floats, axes: Sequence[int]) -> Floats:
-    """Add a table (*groups, n_groups, n_classes) over the parents on some axes to scores."""
-    n_parents = max(scores.ndim - 2, max(axes) + 1)
-    shape = [1] * n_parents
-    for axis, size in zip(axes, layer.shape, strict=False):
-        shape[axis] = size
-    return under_parents(scores, n_parents) + layer.reshape(*shape, *layer.shape[-2:])
 
 
 def _parents(depth: int) -> str:

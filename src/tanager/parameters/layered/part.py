@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations, permutations
@@ -186,14 +186,6 @@ class Part:
         pairs = zip(self.groups, self.rows.domain.n_ordered, strict=True)
         return tuple(coarsen_groups(group, n_ordered) for group, n_ordered in pairs)
 
-    def spell_out(self, layer: Floats, members: tuple[int, ...]) -> Floats:
-        """Expand the scores of a table of some features, (*sizes, n), to the groups of pairs."""
-        if len(members) == 2:
-            return layer
-        whole = [np.unique(self.groups[one], return_index=True)[1] for one in members]
-        held = [self._coarse[one][first] for one, first in zip(members, whole, strict=True)]
-        return layer[np.ix_(*held)]
-
     def terms(self, depth: int) -> Terms:
         """Return the terms of each feature, and of its groups given 1, 2, .. `depth` parents."""
         if depth not in self._terms:
@@ -212,6 +204,26 @@ class Part:
             given = families, self.columns, self.rows, self.context, signs, slants
             self._terms[depth] = Terms(*given)
         return self._terms[depth]
+
+    def by_feature(
+        self, depth: int, families: Sequence[Floats]
+    ) -> tuple[list[Floats], list[Floats]]:
+        """Return arrays (*sizes, n) of the families of `terms`: of values, and sums over tables.
+
+        Sums are (*parent_groups, n_groups, n), given a feature's first parents.
+        """
+        held = dict(self._families)
+        groups = {feature: np.zeros((1, 1)) for feature in held}
+        layers = zip(self.interactions(depth), families[len(held) :], strict=True)
+        for (feature, parents, _), layer in layers:
+            members = (*parents, feature)
+            if len(members) > 2:  # of coarse groups: expanded to those of pairs
+                whole = [np.unique(self.groups[one], return_index=True)[1] for one in members]
+                coarse = zip(members, whole, strict=True)
+                layer = layer[np.ix_(*(self._coarse[one][first] for one, first in coarse))]
+            axes = [held[feature].index(parent) for parent in parents]
+            groups[feature] = add_layer(groups[feature], layer, axes)
+        return list(families[: len(held)]), list(groups.values())
 
     def interactions(self, depth: int) -> list[tuple[int, tuple[int, ...], Slant | None]]:
         """Return each feature with its first, first two, ... up to `depth` parents, and a slant.
@@ -256,6 +268,21 @@ class Part:
     def located(self, depth: int) -> LocatedTerms:
         """Return the rows as cells of the terms."""
         return LocatedTerms(self.terms(depth), self.rows, self.context, self.fold)
+
+
+def under_parents(scores: Floats, n_parents: int) -> Floats:
+    """Expand scores given the first parents, (*groups, number, n_classes), to more parents."""
+    ones = (1,) * (n_parents + 2 - scores.ndim)
+    return scores.reshape(*scores.shape[:-2], *ones, *scores.shape[-2:])
+
+
+def add_layer(scores: Floats, layer: Floats, axes: Sequence[int]) -> Floats:
+    """Add a table (*groups, n_groups, n_classes) over the parents on some axes to scores."""
+    n_parents = max(scores.ndim - 2, max(axes) + 1)
+    shape = [1] * n_parents
+    for axis, size in zip(axes, layer.shape, strict=False):
+        shape[axis] = size
+    return under_parents(scores, n_parents) + layer.reshape(*shape, *layer.shape[-2:])
 
 
 def n_read(structure: Structure, plan: FitPlan) -> dict[int, int]:

@@ -15,8 +15,8 @@ from tanager.loglinear.joining import weigh_joints
 from tanager.loglinear.offsets import fit_offsets
 from tanager.loglinear.optimiser import minimise
 from tanager.numerics import Floats
-from tanager.parameters.layered.members import Member, Smooth, Trial, under_parents
-from tanager.parameters.layered.part import Part
+from tanager.parameters.layered.members import Member, Smooth, Trial
+from tanager.parameters.layered.part import Part, under_parents
 from tanager.parameters.layered.spread import SampledRows, best_of, fit_variances
 from tanager.parameters.proper_network import ClassShares, family_shares, fit_inputs
 from tanager.parameters.spread import LEAST, row_blocks, spread_of_families

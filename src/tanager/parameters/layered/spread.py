@@ -41,8 +41,8 @@ from tanager.loglinear import Terms
 from tanager.loglinear.optimiser import solve_linear
 from tanager.loglinear.rows import RowCells
 from tanager.numerics import Floats
-from tanager.parameters.layered.members import Generative, Member, MemberScores, Smooth, add_layer
-from tanager.parameters.layered.part import Part
+from tanager.parameters.layered.members import Generative, Member, MemberScores, Smooth
+from tanager.parameters.layered.part import Part, add_layer
 from tanager.parameters.spread import (
     LEAST,
     of_log_odds,
@@ -268,14 +268,5 @@ def _entries(part: Part, depth: int, scores: Floats, precision: Floats) -> list[
         if terms.slants[at] is None:  # cells without rows have the prior's variance
             own[cells == terms.blank[at]] = 1.0 / np.sqrt(precision[terms.blank[at]])
         drawn.append(own)
-    selected = part.structure.selected
-    position = {feature: at for at, feature in enumerate(selected)}
-    groups = [np.zeros((1, 1)) for _ in selected]
-    layers = zip(part.interactions(depth), drawn[len(selected) :], strict=True)
-    for (feature, parents, _), layer in layers:
-        at = position[feature]
-        held = part.structure.parent_indices[at]
-        layer = part.spell_out(layer, (*parents, feature))
-        groups[at] = add_layer(groups[at], layer, [held.index(parent) for parent in parents])
-    out = [scores[:1], *drawn[: len(selected)], *groups]
-    return [(one**2).mean(axis=-1) for one in out]
+    values, groups = part.by_feature(depth, drawn)
+    return [(one**2).mean(axis=-1) for one in (scores[:1], *values, *groups)]
