@@ -127,19 +127,19 @@ class _Lookups(NamedTuple):
 
     @classmethod
     def of(cls, tables: Sequence[tuple[int, ...]], columns: Columns) -> _Lookups:
-        features, shares, sizes = [], [np.zeros(0, np.int32)], []
-        for members in tables:
-            radices = [int(columns.arities[c]) + 1 for c in members]
-            sizes.append(tuple(radices))
-            for at, column in enumerate(members):
-                features.append(columns.features[column])
-                share = columns.digits[column] * prod(radices[at + 1 :])
-                shares.append(share.astype(np.int32))
+        arities = columns.arities.tolist()
+        sizes = [tuple(arities[c] + 1 for c in members) for members in tables]
+        held = [column for members in tables for column in members]
+        digits = [columns.digits[column] for column in held]
+        lengths = [len(one) for one in digits]
+        strides = [prod(size[at + 1 :]) for size in sizes for at in range(len(size))]
+        shares = np.concatenate([np.zeros(0, np.int64), *digits])
+        shares *= np.repeat(np.array(strides, np.int64), lengths)
         return cls(
-            np.array(features, np.int64),
+            np.array([columns.features[column] for column in held], np.int64),
             np.cumsum([0, *map(len, tables)]).astype(np.int64),
-            np.concatenate(shares),
-            np.cumsum([len(share) for share in shares[:-1]]).astype(np.int64),
+            shares.astype(np.int32),
+            np.cumsum([0, *lengths[:-1]])[: len(held)].astype(np.int64),
             tuple(sizes),
         )
 

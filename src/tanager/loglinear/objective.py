@@ -241,8 +241,10 @@ def relative_precisions(
     told = np.bincount(owners, told, n_families) + FAMILY_PRIOR
     size = np.bincount(owners, size, n_families) + FAMILY_PRIOR / layer
     out = np.log(told / size)
-    for depth in np.unique(depths):
-        out[depths == depth] -= np.median(out[depths == depth])
+    for depth in range(len(strengths)):
+        own = np.sort(out[depths == depth])
+        if own.size:  # the median: NumPy's own takes as long as everything else here
+            out[depths == depth] -= 0.5 * (own[(own.size - 1) // 2] + own[own.size // 2])
     return np.exp(np.clip(out, *np.log(RELATIVE)))
 
 

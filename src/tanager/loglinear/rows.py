@@ -144,20 +144,22 @@ class LocatedTerms(LocatedTable):
     ) -> None:
         super().__init__(terms.joint, rows, context, fold)
         self._terms = terms
-        self._fold = fold
+        self._train_on(fold)
+
+    def _train_on(self, fold: Fold | None) -> None:
+        self._fold, self._sets = fold, ALL_ROWS
+        if fold is not None:
+            self._sets = np.where((np.arange(fold.n_folds) == fold.fold) == fold.inside, 0, -1)
 
     def other(self, fold: Fold) -> LocatedTerms:
         """Return the same rows, to train on another fold."""
         view = copy(self)
-        view._fold = fold
+        view._train_on(fold)
         return view
 
     def evaluate(self, free: Floats) -> tuple[float, Floats]:
         """Return the loss of the training rows, and its gradient w.r.t. the parameters."""
-        fold, sets = self._fold, ALL_ROWS
-        if fold is not None:
-            sets = np.where((np.arange(fold.n_folds) == fold.fold) == fold.inside, 0, -1)
-        loss, slopes = self.sums(self._terms.expand(free)[None], sets)
+        loss, slopes = self.sums(self._terms.expand(free)[None], self._sets)
         return loss, self._terms.pull(slopes[0])
 
     def log_joint(self, free: Floats, *, left_out: bool = False) -> Floats:
