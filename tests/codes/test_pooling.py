@@ -55,6 +55,15 @@ def test_a_value_of_one_row_keeps_no_code(few_codes):
     assert column.values.to_pylist() == [OTHERS, "a", "b"]
 
 
+def test_values_of_one_row_each_share_a_code_and_are_not_missing(few_codes):
+    X, y = letters("abcdefgh")
+    X["c"][3] = None
+    codebook, chunk, _ = learn(X, y)
+    assert codebook.columns[0].labels() == [OTHERS, "missing"]
+    assert chunk.codes[0].tolist() == [0, 0, 0, 1, 0, 0, 0, 0]
+    assert codebook.encode([{"c": "never"}, {"c": None}]).tolist() == [[0, 1]]
+
+
 def test_values_never_seen_are_others_in_every_way_to_code_rows(few_codes):
     X, y = letters("aabbccddeeffgg" * 3)
     codebook, _, _ = learn(X, y)

@@ -129,7 +129,7 @@ class SeenCategory:
     @property
     def is_empty(self) -> bool:
         """Whether all rows are missing."""
-        return len(self.values) == 0
+        return len(self.values) == 0 and not self.pooled
 
     def n_codes(self, missing: str) -> int:
         """Return the number of codes the values need, including that of "missing"."""
