@@ -183,8 +183,8 @@ def test_a_bound_that_only_the_last_merge_passes_drops_a_parent_too(monkeypatch)
 def test_subset_rows_split_the_counts():
     rows = make_rows(13, 100, block_rows=30)
     chosen = np.isin(np.arange(100), [0, 5, 29, 30, 77, 99])
-    inside = Counts(rows.take(chosen), FitContext())
-    outside = Counts(rows.take(~chosen), FitContext())
+    inside = Counts(rows.subset(chosen.__getitem__), FitContext())
+    outside = Counts(rows.subset((~chosen).__getitem__), FitContext())
     everything = Counts(rows, FitContext())
     assert inside.classes.sum() == 6
     assert np.array_equal(inside.classes + outside.classes, everything.classes)
@@ -212,7 +212,7 @@ def test_rows_of_no_weight_leave_no_trace(monkeypatch):
     for cells in (0, 1 << 18):
         monkeypatch.setattr("tanager.counts.families.DENSE_CELLS", cells)
         every = Rows.in_memory(domain, codes, labels, weights, block_rows=7)
-        some = every.take(kept)
+        some = every.subset(kept.__getitem__)
         tree, expected = (build_trees(r, family, FitContext())[0] for r in (every, some))
         for level, wanted in zip(tree.levels, expected.levels, strict=True):
             assert all(np.array_equal(a, b) for a, b in zip(level, wanted, strict=True))

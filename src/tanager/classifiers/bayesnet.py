@@ -109,8 +109,8 @@ class BayesNetClassifier(NetworkPredictor):
         it. ``"layered"`` uses one thread for fewer than 50,000 rows.
     memory_limit : str, int or None, default=None
         Memory for rows and counts without the model, such as ``"4GB"`` or a number of bytes; beyond
-        it, rows spill to disk, counting takes more passes, and too many classes or values are an
-        error. None is half the free memory. Results don't depend on it.
+        it, rows and large arrays go to temporary files, counting takes more passes, and too many
+        classes or values are an error. None is half the free memory. Results don't depend on it.
     checkpoint : path or None, default=None
         A folder for the state of a long fit: if it's killed and restarted on the same rows,
         it resumes and gives the same model. The folder is emptied at the end.

@@ -147,16 +147,16 @@ Choice = Callable[[Indices], NDArray[np.bool_]]
 class Rows:
     """Rows of one domain as codes, kept where they were coded; immutable.
 
-    Created by `learn_codebook`, by `in_memory`, or from other rows by `subset` and `take`. Reading
-    them again is cheap: rows are coded only once. `n_rows` and `total_weight` are computed on first
-    access unless they are passed.
+    Created by `learn_codebook`, by `in_memory`, or from other rows by `subset`. Reading them again
+    is cheap: rows are coded only once. `n_rows` and `total_weight` are computed on first access
+    unless they are passed.
 
     >>> domain = Domain(("a",), np.array([3]), 2)
     >>> codes, labels = np.array([[0, 2, 1]], np.uint8), np.array([0, 1, 1], np.uint16)
     >>> rows = Rows.in_memory(domain, codes, labels)
     >>> rows.n_rows, rows.total_weight, rows.weighted
     (3, 3.0, False)
-    >>> rows.take(np.array([True, False, True])).gather().indices.tolist()
+    >>> rows.subset(lambda indices: indices != 1).gather().indices.tolist()
     [0, 2]
     """
 
@@ -228,16 +228,6 @@ class Rows:
     def subset(self, choice: Choice) -> Rows:
         """Return a view of the rows selected by a picklable function of their indices (`Fold`)."""
         pieces = [PieceView(piece, _Chosen(choice)) for piece in self._pieces]
-        return Rows(self.domain, pieces, weighted=self.weighted)
-
-    def take(self, mask: NDArray[np.bool_]) -> Rows:
-        """Return a copy, in memory, of the rows where the mask, shape (n_rows,), is true."""
-        pieces, first = [], 0
-        for chunk in self.chunks():
-            taken = chunk.take(mask[first : first + chunk.n_rows])
-            first += chunk.n_rows
-            if taken.n_rows:
-                pieces.append(KeptChunk(taken))
         return Rows(self.domain, pieces, weighted=self.weighted)
 
     def weighed(self, factor: Callable[[Chunk], Floats], more: Chunk) -> Rows:
