@@ -9,12 +9,23 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tanager.drawing.layout import FONT, HEIGHT, MARGIN, PAD, Point, lay_out, shorten, text_width
+from tanager.drawing.layout import (
+    FONT,
+    HEIGHT,
+    MARGIN,
+    PAD,
+    GraphLayout,
+    Point,
+    lay_out,
+    shorten,
+    text_width,
+)
 from tanager.drawing.plan import Box, DrawingPlan
 from tanager.escaping import cut, cut_list, template_environment
 
 MARK = 24.0  # pixels of a sample
 GAP = 12.0
+LEGEND_ROW = 24.0
 SMALLER = 0.9  # than the names of features
 
 
@@ -55,7 +66,23 @@ def _placed(row: list[LegendItem]) -> list[LegendItem]:
     return out
 
 
-THIN, THICK = 1.0, 5.0  # pixels of the weakest and the strongest arrow
+def drawing_size(layout: GraphLayout, rows: list[list[LegendItem]]) -> Point:
+    """Return the width and height of a drawing with its legend."""
+    width = max([layout.width, *(row[-1].end + MARGIN for row in rows)])
+    return width, layout.height + LEGEND_ROW * len(rows) + (8 if rows else 0)
+
+
+def line_width(share: float) -> float:
+    """Return the width of an arrow's line: 1 pixel for the weakest, 5 for the strongest."""
+    return 1 + 4 * share
+
+
+def arrow_tip(way: list[Point], width: float) -> list[Point]:
+    """Return the corners of an arrowhead, which points down; the line ends inside it."""
+    (x, y), size = way[-1], 4 + 0.55 * width
+    return [(x, y + 1), (x - size, y - 1.6 * size), (x + size, y - 1.6 * size)]
+
+
 LISTED = 40  # names in the title of a box of folded leaves
 
 
@@ -75,6 +102,7 @@ def draw_svg(
     """
     layout = lay_out(plan)
     rows = legend_rows(plan) if legend else []
+    width, height = drawing_size(layout, rows)
     text: str = (
         _environment()
         .get_template("network.svg.j2")
@@ -82,8 +110,8 @@ def draw_svg(
             plan=plan,
             layout=layout,
             legend_rows=rows,
-            width=max([layout.width, *(row[-1].end + MARGIN for row in rows)]),
-            height=layout.height + 24.0 * len(rows) + (8 if rows else 0),
+            width=width,
+            height=height,
             interactive=interactive,
             label=label,
         )
@@ -95,13 +123,11 @@ def draw_svg(
 def _environment() -> Any:
     environment = template_environment("tanager.drawing")
     environment.filters["cut"] = cut
-    environment.globals.update(path=_path, tip=_tip, stroke=_stroke, title=_title, shorten=shorten)
+    environment.globals.update(
+        path=_path, tip=_tip, stroke=line_width, title=_title, shorten=shorten
+    )
     environment.globals.update(font=FONT, box_height=HEIGHT, pad=PAD, draw_svg=draw_svg)
     return environment
-
-
-def _stroke(share: float) -> float:
-    return THIN + (THICK - THIN) * share
 
 
 def _path(way: list[Point]) -> str:
@@ -116,10 +142,8 @@ def _path(way: list[Point]) -> str:
 
 
 def _tip(way: list[Point], width: float) -> str:
-    """Return the arrowhead, which points down; the line ends inside it."""
-    (x, y), size = way[-1], 4 + 0.55 * width
-    high = y - 1.6 * size
-    return f"M{x:.0f} {y + 1:.0f} {x - size:.1f} {high:.0f} {x + size:.1f} {high:.0f}z"
+    (x, y), (left, high), (right, _) = arrow_tip(way, width)
+    return f"M{x:.0f} {y:.0f} {left:.1f} {high:.0f} {right:.1f} {high:.0f}z"
 
 
 def _title(plan: DrawingPlan, box: Box) -> str:

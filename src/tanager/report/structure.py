@@ -12,9 +12,9 @@ from tanager.drawing import (
     lay_out,
     plan_drawing,
     shorten,
+    svg,
 )
-from tanager.drawing.layout import FONT, HEIGHT, MARGIN, MAX_WIDTH, PAD, Point
-from tanager.drawing.svg import SMALLER, LegendItem, legend_rows
+from tanager.drawing.layout import FONT, HEIGHT, MAX_WIDTH, PAD, Point
 from tanager.network.graph import network_graph
 from tanager.network.network import network_of
 from tanager.report.style import CYCLE, INK, MUTED, in_house_style, plain_text
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 POINT = 8.5 / FONT  # points per pixel of the layout, on a new figure
-LEGEND_ROW = 24.0
 
 
 @in_house_style
@@ -71,9 +70,8 @@ def plot_network(
         graph = network_graph(network_of(model))
     plan = plan_drawing(graph, fold=fold)
     layout = lay_out(plan, max_width)
-    rows = legend_rows(plan)
-    width = max([layout.width, *(row[-1].end + MARGIN for row in rows)])
-    height = layout.height + LEGEND_ROW * len(rows) + (8 if rows else 0)
+    rows = svg.legend_rows(plan)
+    width, height = svg.drawing_size(layout, rows)
     if ax is None:
         from tanager.report.shown import ShownAxes, ShownFigure
 
@@ -89,7 +87,7 @@ def plot_network(
     _draw(ax, plan, layout, point)
     for at, row in enumerate(rows):
         for item in row:
-            _draw_legend(ax, item, layout.height + 16 + LEGEND_ROW * at, point)
+            _draw_legend(ax, item, layout.height + 16 + svg.LEGEND_ROW * at, point)
     return ax
 
 
@@ -133,7 +131,7 @@ def _draw_line(ax: Axes, way: list[Point], **style: Any) -> Any:
 
 def _line_style(share: float, point: float, *, dashed: bool) -> dict[str, Any]:
     """Return the style of an arrow; dashes are as long on thick lines as on thin ones."""
-    width = 1 + 4 * share
+    width = svg.line_width(share)
     return {
         "color": MUTED,
         "lw": width * point,
@@ -148,8 +146,7 @@ def _draw_arrow(ax: Axes, arrow: Arrow, way: list[Point], point: float) -> None:
     line = _draw_line(ax, way, **style, zorder=2 if arrow.main else 1)
     line.set_gid(f"arrow-{arrow.parent}-{arrow.child}")
     line.set_alpha(0.85 if arrow.main else 0.6)
-    (x, y), size = way[-1], 4 + 0.55 * (1 + 4 * arrow.width)
-    tip = [(x, y + 1), (x - size, y - 1.6 * size), (x + size, y - 1.6 * size)]
+    tip = svg.arrow_tip(way, svg.line_width(arrow.width))
     ax.add_patch(Polygon(tip, closed=True, lw=0, zorder=2, color=MUTED))
 
 
@@ -164,7 +161,7 @@ def _draw_box(
     ax.add_patch(FancyBboxPatch(corner, wide, high, boxstyle=rounded, **style))
 
 
-def _draw_legend(ax: Axes, item: LegendItem, y: float, point: float) -> None:
+def _draw_legend(ax: Axes, item: svg.LegendItem, y: float, point: float) -> None:
     x = item.start
     start = x if item.kind == "text" else x + item.mark + 5
     if item.kind == "shade":
@@ -172,7 +169,7 @@ def _draw_legend(ax: Axes, item: LegendItem, y: float, point: float) -> None:
     elif item.kind != "text":
         style = _line_style(item.share, point, dashed=item.kind == "further")
         ax.plot([x, x + item.mark], [y, y], **style)
-    size = SMALLER * FONT * point
+    size = svg.SMALLER * FONT * point
     ax.text(start, y, plain_text(item.text), size=size, va="center_baseline", color=MUTED)
 
 
