@@ -138,7 +138,10 @@ HEAD = 'datasets=["small"]\nclassifiers=["tan/hdp"]\n'
         (HEAD + "protocol=3", "protocol is 3. Allowed: a table"),
         (HEAD + "protocol={rounds=1.5}", "rounds is 1.5. Allowed: a whole number"),
         (HEAD + 'protocol={rounds="a"}', "rounds is 'a'"),
-        (HEAD + "protocol={folds=1000000}", "folds=1000000. Allowed: whole numbers from 2"),
+        (
+            HEAD + "protocol={folds=1000000}",
+            "folds=1000000 isn't valid. Allowed: whole numbers from 2",
+        ),
         (HEAD + "protocol={rounds=10000, folds=10000}", "cells"),
         (HEAD + "protocol={stratified=1}", "stratified is 1. Allowed: true or false"),
         (HEAD + "protocol={sizes=5}", "sizes is 5. Allowed: a list of whole numbers"),

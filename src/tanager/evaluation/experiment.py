@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tanager.codes.cuts import check_bins
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, invalid
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset, data_folder, find_dataset
 from tanager.evaluation.metrics import DEFAULT_METRICS, resolve_metrics
@@ -120,9 +120,7 @@ class Experiment:
         if self.bins != "auto":
             check_bins(self.bins)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
-            raise ConfigurationError(
-                f"seed={self.seed!r}. Allowed: whole numbers from 0.", parameter="seed"
-            )
+            raise invalid("seed", self.seed, "whole numbers from 0")
         for kind, names in (
             ("dataset", [d.name for d in self.datasets]),
             ("classifier", [c.name for c in contenders]),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, invalid
 
 _MOST = 10_000  # rounds or folds
 
@@ -89,7 +89,7 @@ class CrossValidation(Protocol):
 
     def __post_init__(self) -> None:
         _check_whole("rounds", self.rounds, 1)
-        _check_whole("folds", self.folds, 2, " For one fixed split, set the dataset's train_rows.")
+        _check_whole("folds", self.folds, 2, "; for one split, set the dataset's train_rows")
 
     @property
     def n_parts(self) -> int:
@@ -180,7 +180,4 @@ class LearningCurve(Protocol):
 def _check_whole(name: str, value: Any, low: int, hint: str = "") -> None:
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or not low <= value <= _MOST:
-        raise ConfigurationError(
-            f"{name}={value!r}. Allowed: whole numbers from {low} to {_MOST:,}.{hint}",
-            parameter=name,
-        )
+        raise invalid(name, value, f"whole numbers from {low} to {_MOST:,}{hint}")

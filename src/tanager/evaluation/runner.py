@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 
 from tanager import __version__
 from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import DataError, invalid
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Loaded
 from tanager.evaluation.experiment import Cell, Experiment
@@ -297,9 +297,7 @@ def _headline(record: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
 
 def _n_processes(n_jobs: int) -> int:
     if n_jobs == 0:
-        raise ConfigurationError(
-            "n_jobs=0 isn't valid. Use 1 for one process, -1 for all.", parameter="n_jobs"
-        )
+        raise invalid("n_jobs", n_jobs, "1 for one process, or -1 for one per core")
     return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
 
 

@@ -18,7 +18,7 @@ from tanager import __version__
 from tanager.atomic import write_text
 from tanager.classifiers import load
 from tanager.drawing import draw_svg, plan_drawing
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, invalid
 from tanager.escaping import cut
 from tanager.network import Costs, NetworkInformation
 from tanager.network.decisions import read_costs
@@ -318,12 +318,10 @@ def render_report(
 
 def _check(folds: int | None, max_rows: int) -> None:
     if folds is not None and (folds < 0 or folds == 1):
-        raise ConfigurationError(
-            f"folds={folds}. Allowed: 2 or more, or 0 to evaluate on the training rows themselves.",
-            parameter="folds",
-        )
+        allowed = "2 or more, or 0 to evaluate on the training rows themselves"
+        raise invalid("folds", folds, allowed)
     if max_rows < 1:
-        raise ConfigurationError(f"max_rows={max_rows}. Allowed: 1 or more.")
+        raise invalid("max_rows", max_rows, "1 or more")
 
 
 def _describe_file(file: Path | None) -> list[tuple[str, str]]:
