@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -19,6 +19,15 @@ Ints = NDArray[np.int64]
 # it doesn't get near half of it, even with ten thousand columns.
 LOG_ZERO = -1e5
 IMPOSSIBLE = 0.5 * LOG_ZERO
+
+
+def starts_of(sizes: Sequence[int] | NDArray[np.integer]) -> Ints:
+    """Return where each of n pieces laid out end to end starts, and where the last ends, (n + 1,).
+
+    >>> starts_of([2, 0, 3]).tolist()
+    [0, 2, 2, 5]
+    """
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def log_or_zero(values: Floats) -> Floats:

@@ -13,7 +13,7 @@ from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts.runs import NO_WEIGHTS
 from tanager.engines import Sums
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats, Ints, starts_of
 
 PASS_CELLS = 1 << 24  # cells gathered in one pass: 128 MiB per thread
 PAIR_CELLS = 1 << 23  # larger pairs are wide: only the cells seen are stored
@@ -132,7 +132,7 @@ class PairPass(Sums):
         self.right = right.astype(np.int64)
         self.values = domain.arities[left] * domain.arities[right]
         cells = self.values * domain.n_classes
-        self.start = np.concatenate([[0], np.cumsum(cells)[:-1]]).astype(np.int64)
+        self.start = starts_of(cells)[:-1]
         self.size = int(cells.sum())
         few = self.values * (1 + 3 * domain.n_classes * 64 / 16_384) < BIT_ADVANTAGE
         # Intersections need every value of a feature as a bitset.

@@ -36,7 +36,7 @@ from tanager.counts.runs import NO_WEIGHTS, Radix
 from tanager.counts.tree import ContextTree
 from tanager.engines import FitContext, Passes, Sums
 from tanager.engines.keeping import release, scratch_array
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats, Ints, starts_of
 
 DECIMALS = 10  # information is rounded, so that ties don't depend on summation order
 
@@ -318,7 +318,7 @@ class _SinglePass(Sums):
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
         cells = domain.arities * domain.n_classes
-        self.start = np.concatenate([[0], np.cumsum(cells)]).astype(np.int64)
+        self.start = starts_of(cells)
 
     def zero(self) -> tuple[Floats, Floats]:
         return np.zeros(self.domain.n_classes), np.zeros(int(self.start[-1]))

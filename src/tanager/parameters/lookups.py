@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Codes, Groups
 from tanager.codes.groups import group_codes, tells_all
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats, Ints, starts_of
 
 if TYPE_CHECKING:
     from tanager.counts import Contexts
@@ -106,10 +106,10 @@ class Packed(NamedTuple):
         n_classes = families[0][1].n_classes if families else 1
         return cls(
             np.concatenate([*(members for members, _ in pieces), np.zeros(0, np.int64)]),
-            np.cumsum([0, *(len(members) for members, _ in pieces)]),
+            starts_of([len(members) for members, _ in pieces]),
             np.concatenate([*(flat for _, flat in pieces), np.zeros(n_classes)]),
-            np.cumsum([0, *(len(flat) for _, flat in pieces)])[:-1].astype(np.int64),
-            np.cumsum([0, *map(len, by_family)]),
+            starts_of([len(flat) for _, flat in pieces])[:-1],
+            starts_of(list(map(len, by_family))),
             _Views.of([(feature, np.frombuffer(groups, np.uint16)) for feature, groups in views]),
         )
 
@@ -166,7 +166,7 @@ class TreeRows(NamedTuple):
         order = np.argsort(context, kind="stable")
         entries = nodes[order]
         sizes = np.diff(tree.node_start)[entries]
-        cell_start = _starts(sizes)
+        cell_start = starts_of(sizes)
         # The cells of the entries, in order.
         cells = np.arange(cell_start[-1]) + np.repeat(
             tree.node_start[entries] - cell_start[:-1], sizes
@@ -176,7 +176,7 @@ class TreeRows(NamedTuple):
             first.astype(np.int32),
             (plain.node_child[low:] - low).astype(np.int32),
             plain.node_value[low:].astype(np.uint16),
-            _starts(np.bincount(context, minlength=plain.n_nodes - low)).astype(np.int32),
+            starts_of(np.bincount(context, minlength=plain.n_nodes - low)).astype(np.int32),
             label[order].astype(np.uint16),
             table.node_log_escape[entries],
             cell_start.astype(np.int32),
@@ -192,7 +192,3 @@ def _dense_parents(tree: Contexts) -> int:
     parents = tree.context_arities[1:]
     sizes = [prod(parents[:n]) * tree.arity * tree.context_arities[0] for n in range(tree.depth)]
     return max(0, sum(size <= most for size in sizes) - 1)
-
-
-def _starts(sizes: Ints) -> Ints:
-    return np.concatenate([[0], np.cumsum(sizes)])

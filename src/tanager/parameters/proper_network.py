@@ -39,7 +39,7 @@ import numpy as np
 
 from tanager import native
 from tanager.loglinear.optimiser import minimise
-from tanager.numerics import Floats, Ints, log_softmax, one_blas_thread
+from tanager.numerics import Floats, log_softmax, one_blas_thread, starts_of
 from tanager.parameters.tables import DenseTable, Tables
 from tanager.structure import Structure
 
@@ -172,7 +172,7 @@ class FamilyLayout:
         ]
         sizes = [prod(shapes[at][:-2]) for at in self._order]
         arities = [shapes[at][-2] for at in self._order]
-        contexts, links = _starts(sizes), []
+        contexts, links = starts_of(sizes)[:-1], []
         for number, at in enumerate(self._order):
             links.append(np.zeros(0, np.int64))
             if above[at] >= 0:
@@ -181,13 +181,13 @@ class FamilyLayout:
                 own = [digits[held.index(parent)] for parent in members[at][:-1]]
                 links[-1] = contexts[number] + np.ravel_multi_index(own, shapes[at][:-2])
         self._families = (
-            _starts([size * arity for size, arity in zip(sizes, arities, strict=True)]),
+            starts_of([s * arity for s, arity in zip(sizes, arities, strict=True)])[:-1],
             contexts,
-            _starts(arities),
+            starts_of(arities)[:-1],
             np.array(sizes, np.int64),
             np.array(arities, np.int64),
             np.array([place.get(above[at], -1) for at in self._order], np.int64),
-            _starts([len(link) for link in links]),
+            starts_of([len(link) for link in links])[:-1],
             np.concatenate([np.zeros(0, np.int64), *links]).astype(np.int64),
             sum(sizes),
         )
@@ -247,10 +247,6 @@ class FamilyLayout:
         return float((gap > half / (1.0 + squared / n)).mean())
 
 
-def _starts(sizes: Sequence[int]) -> Ints:
-    return np.cumsum([0, *sizes[:-1]]).astype(np.int64)[: len(sizes)]
-
-
 def renormalise(structure: Structure, tables: Tables) -> Tables:
     """Return a network with the same posterior and normalised tables; too large ones unchanged.
 
@@ -260,17 +256,11 @@ def renormalise(structure: Structure, tables: Tables) -> Tables:
         return tables
     if not tables.families:
         return replace(tables, log_prior=log_softmax(tables.log_prior, axis=0), normalized=True)
-    normal, log_prior = normalise(structure, _spelled(tables), tables.log_prior)
-    return Tables(log_prior, tuple(DenseTable(table) for table in normal), normalized=True)
-
-
-def normalise(
-    structure: Structure, logs: Sequence[Floats], log_prior: Floats
-) -> tuple[list[Floats], Floats]:
-    """Return normalised log-probabilities, and the class prior."""
+    logs = _spelled(tables)
     layout = FamilyLayout(structure, [log.shape for log in logs])
-    found = layout.share(layout.join(logs), log_prior)
-    return layout.split(found.logs), found.log_prior
+    found = layout.share(layout.join(logs), tables.log_prior)
+    families = tuple(DenseTable(log) for log in layout.split(found.logs))
+    return Tables(found.log_prior, families, normalized=True)
 
 
 def family_shares(structure: Structure, logs: Sequence[Floats], log_prior: Floats) -> list[Floats]:

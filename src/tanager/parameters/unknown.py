@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Codes
 from tanager.codes.hashing import row_hash
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats, Ints, starts_of
 from tanager.parameters.tables import Tables, family_members
 from tanager.structure import Structure
 
@@ -186,10 +186,7 @@ class _Batch:
         widths = np.repeat([width for _, _, width in counts], [n for n, _, _ in counts])
         row = np.concatenate([g.rows for g in self.groups])
         order = np.argsort(row, kind="stable")
-        cell_start, member_start = (
-            np.concatenate([[0], np.cumsum(some[order])]).astype(np.int64)
-            for some in (sizes, widths)
-        )
+        cell_start, member_start = (starts_of(some[order]) for some in (sizes, widths))
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         members_flat = np.empty(member_start[-1], np.int64)
@@ -209,7 +206,7 @@ class _Batch:
         self.draws = np.empty((len(feature), numbers.shape[1]), np.uint16)
         native.sum_unknown(
             under.arities[feature],
-            np.concatenate([[0], np.cumsum(n_variables)]),
+            starts_of(n_variables),
             members_flat,
             member_start,
             np.searchsorted(row[order], np.arange(n_rows + 1)),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Codes, Domain
 from tanager.errors import MemoryBoundError
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats, Ints, starts_of
 
 Units = NDArray[np.int32]
 
@@ -230,7 +230,7 @@ class RunningJoint:
             return None
         self._packed_bytes += 8 * size
         n = widths.shape[0]
-        start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        start = starts_of(sizes)
         empty, none = np.empty((2, size), np.int32), np.zeros((2, n), np.int64)
         pack = Pack(start, empty[0], empty[1], none[0], none[1], np.zeros(n, np.bool_))
         # If two threads get here together, both continue with the first one's.

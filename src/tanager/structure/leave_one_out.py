@@ -33,7 +33,7 @@ from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts import ContextTree
 from tanager.engines.keeping import Store
-from tanager.numerics import Floats, Ints, rank_distinct
+from tanager.numerics import Floats, Ints, rank_distinct, starts_of
 
 States = dict[int, Any]  # where each chunk's `State` is kept, by the index of its first row
 SCORES = ("rmse", "rmse-class-averaged", "zero-one", "log-loss")  # in the kernels' order
@@ -132,8 +132,8 @@ class Tries(NamedTuple):
             levels.extend(_levels(tree, widths, task, told))
             member += branches
             level_start.append(len(member))
-        cells = np.cumsum([0] + [level.value.shape[0] for level in levels])
-        contexts = np.cumsum([0] + [level.context_count.shape[0] for level in levels])
+        cells = starts_of([len(level.value) for level in levels])
+        contexts = starts_of([len(level.context_count) for level in levels])
         below = [*(level.above for level in levels[1:]), np.zeros(0, np.int64)]
         child = [
             np.searchsorted(above, np.arange(len(level.value))) + first

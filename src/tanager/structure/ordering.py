@@ -9,7 +9,7 @@ from tanager.codes import Chunk, Domain
 from tanager.counts import Counts, PairCells, PairScore
 from tanager.counts.statistics import DECIMALS
 from tanager.engines import FitContext
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats, Ints, starts_of
 from tanager.progress import Progress
 
 ROWS_PER_CELL = 5  # minimum average rows per class and pattern of earlier features
@@ -41,7 +41,7 @@ class _Patterns:
         n_patterns, n_classes = int(self._pattern.max(initial=-1)) + 1, self.domain.n_classes
         self._rows = np.argsort(self._pattern, kind="stable")
         sizes = np.bincount(self._pattern, minlength=n_patterns)
-        self._start = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self._start = starts_of(sizes)
         key = self._pattern * n_classes + self._labels
         self._base = _n_log_n(self._sums(self._pattern)) - _n_log_n(self._sums(key))
 
