@@ -85,28 +85,13 @@ def _answer(network: Network, names: list[str], known: Known) -> Answer:
             raise ConfigurationError(
                 f"{domain.names[feature]!r} is both asked about and given. Remove it from one."
             )
-    shape = tuple(int(domain.arities[f]) for f in features)
-    n_rows = known.codes.shape[1]
-    what = f"The answer for {listed(names)}, for {n_rows:,} rows and every class, takes"
-    remedy = "Ask about fewer features, or fewer rows at a time."
-    check_cells(what, n_rows * prod(shape) * domain.n_classes, MOST_CELLS, remedy)
-    if known.likelihoods:
-        found = Propagation(network, known.fixed(network), *known.logs, tuple(features))
-        with np.errstate(divide="ignore"):
-            logs = np.log(found.values(found.kept, found.of_kept)) + found.log_evidence
-    else:
-        grid = np.indices(shape, known.codes.dtype).reshape(len(shape), prod(shape))
-        codes = np.repeat(known.codes, grid.shape[1], axis=1)
-        codes[features] = np.tile(grid, n_rows)
-        logs = _log_joint(network, replace(known, codes=codes))
-    logs = logs.reshape(n_rows, *shape, -1)
+    logs = log_joint_with(network, features, known)
     if label in names:
         # Classes are the last axis; move them to the position of the class among the targets.
         logs = np.moveaxis(logs, -1, 1 + names.index(label))
     else:
         logs = log_sum_exp(logs, axis=-1)
-    flat = logs.reshape(n_rows, -1)
-    total = log_sum_exp(flat, axis=1)
+    total = log_sum_exp(logs.reshape(len(logs), -1), axis=1)
     refuse_impossible(total)
     shares = np.exp(logs - total.reshape(-1, *(1,) * (logs.ndim - 1)))
     values = tuple(
@@ -118,6 +103,26 @@ def _answer(network: Network, names: list[str], known: Known) -> Answer:
     if known.single:
         return Answer(tuple(names), values, shares[0], float(total[0]))
     return Answer(tuple(names), values, shares, total)
+
+
+def log_joint_with(network: Network, features: Sequence[int], known: Known) -> Floats:
+    """Return log P(features, class, evidence), (n_rows, *arities of the features, n_classes)."""
+    domain, n_rows = network.codebook.domain, known.codes.shape[1]
+    shape = tuple(int(domain.arities[f]) for f in features)
+    names = listed(domain.names[f] for f in features)
+    what = f"The answer for {names}, for {n_rows:,} rows and every class, takes"
+    remedy = "Ask about fewer features, or fewer rows at a time."
+    check_cells(what, n_rows * prod(shape) * domain.n_classes, MOST_CELLS, remedy)
+    if known.likelihoods:
+        found = Propagation(network, known.fixed(network), *known.logs, tuple(features))
+        with np.errstate(divide="ignore"):
+            logs = np.log(found.values(found.kept, found.of_kept)) + found.log_evidence
+    else:
+        grid = np.indices(shape, known.codes.dtype).reshape(len(shape), prod(shape))
+        codes = np.repeat(known.codes, grid.shape[1], axis=1)
+        codes[list(features)] = np.tile(grid, n_rows)
+        logs = _log_joint(network, replace(known, codes=codes))
+    return logs.reshape(n_rows, *shape, -1)
 
 
 def log_probability(network: Network, evidence: Any) -> Any:

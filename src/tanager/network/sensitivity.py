@@ -26,9 +26,9 @@ import numpy as np
 
 from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import align_columns
-from tanager.network.evidence import check_count, read_evidence
-from tanager.network.queries import query, refuse_impossible
-from tanager.numerics import IMPOSSIBLE, Floats
+from tanager.network.evidence import Known, check_count, read_evidence
+from tanager.network.queries import log_joint_with, refuse_impossible
+from tanager.numerics import IMPOSSIBLE, Floats, log_sum_exp
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -170,10 +170,10 @@ def find_sensitivity(
             "which is also given as evidence."
         )
     check_count("n", n, 1)
-    both = {**given, **target}
+    before, after = (read_evidence(network, one) for one in (given, {**given, **target}))
     refuse_impossible(np.array([network.log_probability(given)]))
     chance = _chance(network, target, given)
-    if network.log_probability(both) < IMPOSSIBLE:
+    if network.log_probability({**given, **target}) < IMPOSSIBLE:
         raise DataError(
             f"target={target!r} is impossible given the evidence: its probability is zero, and has "
             "no derivative here. Ask about another value."
@@ -191,8 +191,8 @@ def find_sensitivity(
                 continue
             table = np.exp(np.moveaxis(network.tables.families[at].to_dense().log_prob, -1, 0))
         slope = chance * (
-            _slope(_joint(network, members, both), table)
-            - _slope(_joint(network, members, given), table)
+            _slope(_joint(network, members, after), table)
+            - _slope(_joint(network, members, before), table)
         )
         names = (label, *(structure.names[one] for one in members))
         columns = network.codebook.columns
@@ -208,8 +208,14 @@ def find_sensitivity(
     asked = ", ".join(f"{name}={value}" for name, value in target.items())
     told = ", ".join(f"{name}={value}" for name, value in given.items())
     question = f"P({asked} | {told})" if told else f"P({asked})"
-    known = _pieces(network, target, given)
-    return Sensitivity(question, chance, tuple(entries[:n]), tuple(known), tuple(left_out))
+    effects = []
+    for name in given:
+        without = _chance(network, target, {k: v for k, v in given.items() if k != name})
+        effects.append(EvidenceEffect(name, True, without, without, "", ""))
+    unknown = [one for one in structure.features if one not in given and one not in target]
+    more = [_one_more(network, name, before, after) for name in unknown]
+    effects += sorted(more, key=lambda one: one.low - one.high)
+    return Sensitivity(question, chance, tuple(entries[:n]), tuple(effects), tuple(left_out))
 
 
 def _chance(network: Network, target: Mapping[str, Any], given: Mapping[str, Any]) -> float:
@@ -218,15 +224,14 @@ def _chance(network: Network, target: Mapping[str, Any], given: Mapping[str, Any
     return float(np.exp(whole - network.log_probability(given)))
 
 
-def _joint(network: Network, members: tuple[int, ...], given: Mapping[str, Any]) -> Floats:
-    """Return P(class, members | given), with an axis each."""
-    domain = network.codebook.domain
-    codes = read_evidence(network, given).codes[:, 0]
+def _joint(network: Network, members: tuple[int, ...], known: Known) -> Floats:
+    """Return P(class, members | what is known), with an axis each."""
+    domain, codes = network.codebook.domain, known.codes[:, 0]
     fixed = {one: int(codes[one]) for one in members if codes[one] < domain.arities[one]}
-    free = [domain.names[one] for one in members if one not in fixed]
-    found = query(network, [network.codebook.class_name, *free], given).probabilities
+    logs = log_joint_with(network, [one for one in members if one not in fixed], known)[0]
     out = np.zeros((domain.n_classes, *(int(domain.arities[one]) for one in members)))
-    out[(slice(None), *(fixed.get(one, slice(None)) for one in members))] = found
+    place = (slice(None), *(fixed.get(one, slice(None)) for one in members))
+    out[place] = np.moveaxis(np.exp(logs - log_sum_exp(logs.ravel(), axis=0)), -1, 0)
     return out
 
 
@@ -239,25 +244,15 @@ def _slope(joint: Floats, table: Floats) -> Floats:
     return out
 
 
-def _pieces(
-    network: Network, target: Mapping[str, Any], given: Mapping[str, Any]
-) -> list[EvidenceEffect]:
-    """Return the answer without each piece of evidence, and with one more."""
-    out = []
-    for name in given:
-        without = _chance(network, target, {k: v for k, v in given.items() if k != name})
-        out.append(EvidenceEffect(name, True, without, without, "", ""))
-    unknown = [one for one in network.structure.features if one not in given and one not in target]
-    more = []
-    for name in unknown:
-        before = query(network, name, given)
-        after = query(network, name, {**given, **target})
-        joint = np.exp(after.log_evidence - before.log_evidence) * after.probabilities
-        possible, nothing = before.probabilities > 1e-9, np.full(joint.shape, np.nan)
-        chances = np.divide(joint, before.probabilities, out=nothing, where=possible)
-        low, high = int(np.nanargmin(chances)), int(np.nanargmax(chances))
-        ends = float(chances[low]), float(chances[high])
-        more.append(
-            EvidenceEffect(name, False, *ends, before.values[0][low], before.values[0][high])
-        )
-    return [*out, *sorted(more, key=lambda one: one.low - one.high)]
+def _one_more(network: Network, name: str, before: Known, after: Known) -> EvidenceEffect:
+    """Return the range of the answer if a feature were known, from evidence without the target."""
+    place = [network.structure.names.index(name)]
+    given, both = (
+        log_sum_exp(log_joint_with(network, place, known)[0], axis=1) for known in (before, after)
+    )
+    possible = given - log_sum_exp(given, axis=0) > np.log(1e-9)
+    chances = np.where(possible, np.exp(both - given), np.nan)
+    low, high = int(np.nanargmin(chances)), int(np.nanargmax(chances))
+    values = network.codebook.columns[place[0]].labels()
+    ends = float(chances[low]), float(chances[high])
+    return EvidenceEffect(name, False, *ends, values[low], values[high])
