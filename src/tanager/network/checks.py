@@ -19,6 +19,7 @@ from tanager.codes.rows import MAX_ARITY, MAX_CELLS
 from tanager.counts import Contexts
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.network.editing import ACTIONS, Edit
+from tanager.numerics import Floats, Ints
 from tanager.parameters.spread import LEVELS, at_levels, table_arrays
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 from tanager.structure.structure import Structure
@@ -28,8 +29,6 @@ MOST_SPREAD = 1024  # most cells that lookups may expand per cell in the file
 TREE_INTEGERS = ("node_value", "node_parent", "node_child", "node_start", "cell_value")
 MOST_LOG = 1e9  # far beyond those of any learner; sums of such numbers are still finite
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Tensors = Mapping[str, NDArray[Any]]
 
 _TYPES: dict[type, str] = {
@@ -51,13 +50,6 @@ def need(condition: bool, why: str) -> None:
     """Reject the file unless a condition holds."""
     if not condition:
         refuse(why)
-
-
-def as_list(data: Any, what: str) -> list[Any]:
-    """Return data that must be a list."""
-    if not isinstance(data, list):
-        refuse(f"{what} are not a list")
-    return data
 
 
 def conform(data: Any, shape: Any, what: str) -> None:

@@ -26,7 +26,7 @@ from tanager.codes.columns import SeenNumbers
 from tanager.codes.hashing import sample_rows
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.network.checks import as_list, conform, need
+from tanager.network.checks import conform, need
 from tanager.network.propagation import require_probabilities
 from tanager.network.recalibration import estimate_shares, recalibrate
 from tanager.numerics import Floats, log_softmax, log_sum_exp
@@ -427,10 +427,11 @@ def check_reference(data: Any, codebook: Codebook) -> Reference | None:
 
 def _numbers(data: Any, shape: tuple[int | None, ...], name: str) -> Any:
     """Return finite numbers of a given shape, with None for any size; one array per row if 2-D."""
-    found, (n, *inner) = as_list(data, f"the reference's {name}"), shape
-    need(n is None or len(found) == n, f"the reference's {name} are malformed")
+    n, *inner = shape
+    conform(data, list, f"the reference's {name}")
+    need(n is None or len(data) == n, f"the reference's {name} are malformed")
     if inner:
-        return tuple(_numbers(one, tuple(inner), name) for one in found)
-    good = all(type(x) in (int, float) and abs(x) <= sys.float_info.max for x in found)
+        return tuple(_numbers(one, tuple(inner), name) for one in data)
+    good = all(type(x) in (int, float) and abs(x) <= sys.float_info.max for x in data)
     need(good, f"the reference's {name} are malformed")
-    return np.array(found, np.float64)
+    return np.array(data, np.float64)

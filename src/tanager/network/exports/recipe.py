@@ -28,13 +28,13 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes.columns import NumericColumn
 from tanager.codes.groups import tells_all
 from tanager.errors import ConfigurationError, check_cells, listed
 from tanager.network.editing import Edit
 from tanager.network.marginal import eliminate
+from tanager.numerics import Floats
 
 if TYPE_CHECKING:
     from tanager.codes import Codebook, Groups
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from tanager.network.network import Network
     from tanager.network.views import Views
 
-Floats = NDArray[np.float64]
 Codes: TypeAlias = tuple[int, ...]
 
 MAX_CELLS = 1 << 22  # of all expanded tables: about 80 MB of text

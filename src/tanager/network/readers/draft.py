@@ -7,13 +7,11 @@ from math import prod
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.errors import ModelFileError, listed, nearest
 from tanager.network.exports.bif import Variable
+from tanager.numerics import Floats
 from tanager.structure import Structure
-
-Floats = NDArray[np.float64]
 
 MAX_CELLS = 1 << 24  # of one table: 128 MiB
 TOLERANCE = 1e-3  # largest deviation of a rounded distribution's sum from one
