@@ -282,7 +282,7 @@ class FitRun:
         tables = replace(tables, log_prior=network.tables.log_prior)
         few = few_rows(len(tables.log_prior))
         joint = replace(network, tables=tables).log_joint_of_codes(others.codes[:, few])
-        ones = np.ones(others.n_rows) if others.weights is None else others.weights
+        ones = others.row_weights
         return HeldOutRows(log_posterior(joint), others.labels[few], ones[few])
 
 

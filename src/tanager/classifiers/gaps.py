@@ -175,7 +175,7 @@ class _Completion:
                 values = np.empty(len(contexts), np.uint16)
                 native.draw_values(contexts, cumulative, numbers, values)
             codes[at, filled] = values
-        weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+        weights = chunk.row_weights
         weights = (weights / np.bincount(source, minlength=chunk.n_rows))[source]
         weights = exact_weights(weights, self.total_weight)
         return Chunk(codes, chunk.labels[source], weights, chunk.start, indices)

@@ -275,7 +275,7 @@ class NetworkPredictor(Classifier):
         context = FitContext(resolve_engine(self.engine, self.n_jobs), memory_limit=limit)
         rows = encode_rows(codebook, X, y, sample_weight=sample_weight, context=context)
         for chunk in rows.chunks():
-            yield chunk, np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+            yield chunk, chunk.row_weights
 
     def explain(self, X: Any, target: Any = None, against: Any = None) -> Any:
         """Return what each feature adds to the log-odds of a class, (n_rows, n_features).

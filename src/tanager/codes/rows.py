@@ -108,6 +108,11 @@ class Chunk(NamedTuple):
         return int(self.labels.shape[0])
 
     @property
+    def row_weights(self) -> Floats:
+        """The rows' weights, shape (n_rows,); ones if they have none."""
+        return np.ones(self.n_rows) if self.weights is None else self.weights
+
+    @property
     def indices(self) -> Indices:
         """The rows' indices in the source, ascending, shape (n_rows,)."""
         if self.row_index is not None:

@@ -381,7 +381,7 @@ class _ExpectedPass(FamilyPass):
         return (*super().zero(), np.zeros(2))
 
     def update(self, state: CellCounts, chunk: Chunk) -> CellCounts:
-        weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+        weights = chunk.row_weights
         for place, rows, codes, shares in self.expectation.expected(chunk.codes, chunk.labels):
             at = place - self.first
             if 0 <= at < len(self.radices):

@@ -116,7 +116,7 @@ class _OffsetPass:
         native.normalize(scores, True)
         lost = np.minimum(-scores[np.arange(chunk.n_rows), chunk.labels], MOST_LOST)
         native.normalize(scores, False)
-        weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+        weights = chunk.row_weights
         # A row of a common class loses a millionth of a nat, one of a rare class many nats.
         coarse = np.rint(lost * weights * self.grid * COARSE)
         state[0, 0] += coarse.sum()

@@ -37,7 +37,7 @@ class Residuals(NamedTuple):
     @classmethod
     def of(cls, chunk: Chunk, probability: Floats) -> Residuals:
         """Return the residuals of predicted probabilities, (n_rows, n_classes), for some rows."""
-        weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+        weights = chunk.row_weights
         spreads = probability * (1.0 - probability) * weights[:, None]
         residuals = -probability
         residuals[np.arange(chunk.n_rows), chunk.labels] += 1.0

@@ -327,7 +327,7 @@ def measure_reference(
         scores = np.quantile(log_probability, LEVELS, method="inverted_cdf", weights=taken.weights)
     few = few_rows(n_classes)
     if held is None:
-        weights = np.ones(taken.n_rows) if taken.weights is None else taken.weights
+        weights = taken.row_weights
         log_posteriors = log_softmax(network.log_joint_of_codes(taken.codes[:, few]), axis=1)
         held = HeldOutRows(log_posteriors, taken.labels[few], weights[few])
     posteriors, labels = np.exp(held.log_posteriors[few]), held.labels[few]

@@ -86,7 +86,7 @@ class DFE(ParameterLearner):
             total_missed, missed = 0.0, np.zeros(1)
             for chunk in rows.chunks():
                 cells = layout.locate(chunk.codes)
-                weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+                weights = chunk.row_weights
                 native.add_misses(
                     cells, sizes, chunk.labels, weights, self.m, frequencies, totals, missed
                 )

@@ -93,7 +93,7 @@ class RunningJoint:
         self.kind = score
         self.epsilon = epsilon
         n_rows = rows.n_rows
-        weights = np.ones(n_rows) if rows.weights is None else rows.weights
+        weights = rows.row_weights
         fold_of = np.zeros(n_rows, np.uint8) if folds is None else folds.astype(np.uint8)
         self._pair_counts = pair_counts if folds is None else None
         self._widths = [int(arity) + 1 for arity in domain.arities]  # plus "unknown"

@@ -201,7 +201,7 @@ class LeaveOneOut:
     def _add(self, state: tuple[Ints, States], chunk: Chunk) -> tuple[Ints, States]:
         """Add the losses of one batch of rows."""
         task, tries = self.task, self.tries
-        weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+        weights = chunk.row_weights
         # An integer weight means repeated rows, one of which is left out.
         shares = np.where((weights == np.floor(weights)) & (weights > 0), 1.0, weights)
         kept = None if self.before is None else self.before[chunk.start]

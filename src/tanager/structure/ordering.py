@@ -22,7 +22,7 @@ class _Patterns:
         self.domain = domain
         self._codes = rows.codes
         self._labels = rows.labels
-        self._weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
+        self._weights = rows.row_weights
         self.n_rows = float(self._weights.sum())  # a weight of 2 counts as two rows
         self._pattern = np.zeros(rows.n_rows, np.int64)
         self._group()

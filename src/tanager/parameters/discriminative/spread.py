@@ -51,7 +51,7 @@ def with_spread(tables: Tables, problem: Problem, free: Floats, strengths: Stren
         return tables
     context, form = problem.plan.context, problem.form(problem.all_rows)
     chunk = sample_rows(problem.counts.rows, context.row_seed(KEY), MOST_ROWS, context).gather()
-    weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+    weights = chunk.row_weights
     weights = weights * (problem.counts.rows.total_weight / max(float(weights.sum()), LEAST))
     cells = RowCells.of(np.ascontiguousarray(layout.locate(chunk.codes).T))
     chances = posterior(cells.totals(form.expand(free)[0]))

@@ -49,7 +49,7 @@ class Trial:
         self.held = held
         chunks = [rows.gather() for rows in held]
         self.labels: NDArray[np.uint16] = np.concatenate([chunk.labels for chunk in chunks])
-        weights = [np.ones(c.n_rows) if c.weights is None else c.weights for c in chunks]
+        weights = [c.row_weights for c in chunks]
         self.weights: Floats = np.concatenate(weights)
 
     def loss(self, log_posteriors: Floats) -> float:

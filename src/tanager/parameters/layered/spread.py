@@ -81,7 +81,7 @@ class SampledRows(NamedTuple):
             bound = hash_bound(rows, seed, most, part.context)
             kept = rows.subset(Sample(seed, bound))
         chunk = kept.gather()
-        weights = np.ones(chunk.n_rows) if chunk.weights is None else chunk.weights
+        weights = chunk.row_weights
         codes, rng = chunk.codes.copy(), part.context.generator(KEY, 1)
         for values, arity in zip(codes, rows.domain.arities, strict=True):
             unknown = values >= arity  # replaced by another row's value
