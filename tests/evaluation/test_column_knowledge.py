@@ -123,6 +123,11 @@ def test_ordered_classes_that_are_not_those_of_the_table_are_told():
     table = pa.table({"x": [1, 2, 3], "y": ["low", "mid", "high"]})
     with pytest.raises(ConfigurationError, match="are 'high', 'low', 'mid'"):
         Dataset("d", table, "y", classes_ordered=("low", "high")).load()
+    dataset = Dataset("d", table, "y", classes_ordered=("low", "high"))
+    results = Experiment([dataset], ["naive/laplace"], CrossValidation(1, 2)).run()
+    assert {failure["error"].partition(",")[0] for failure in results.failures} == {
+        "classes_ordered has 'low'"
+    }
 
 
 @pytest.mark.parametrize("labels", [("mid", "low", "high"), (9, 8, 10)])

@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 
 from tanager import __version__
 from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
-from tanager.errors import DataError, invalid
+from tanager.errors import DataError, TanagerError, invalid
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Loaded
 from tanager.evaluation.experiment import Cell, Experiment
@@ -68,6 +68,8 @@ class Bench:
         """Compute a cell; a failure is recorded."""
         try:
             return {**cell.facts(), **self._measure(cell)}
+        except TanagerError as error:
+            return cell.failed(str(error)[:2000])
         except Exception as error:  # any exception of a classifier is recorded
             return cell.failed("".join(traceback.format_exception_only(error)).strip()[:2000])
 
