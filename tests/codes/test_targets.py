@@ -9,7 +9,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from tanager import BayesNetClassifier
 from tanager.codes import learn_codebook
-from tanager.codes.targets import as_weights, class_factors
+from tanager.codes.targets import as_labels, as_weights, class_factors
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, DataError
 
@@ -186,3 +186,15 @@ def test_weights_in_a_column_of_dates_are_refused():
     table = pa.table({"a": [1, 2], "w": pa.array([1, 2], pa.timestamp("s"))})
     with pytest.raises(DataError, match="The weights in column 'w' are dates or times"):
         BayesNetClassifier("naive", "laplace").fit(table, [0, 1], sample_weight="w")
+
+
+@pytest.mark.parametrize("y", [[1, "1", 2], [True, "yes", "no"], (1.5, "a", "b")])
+def test_lists_that_mix_texts_and_numbers_are_refused_as_arrays_are(y):
+    for given in (y, np.array(y, dtype=object)):
+        with pytest.raises(DataError, match="Unknown label type: the target mixes strings and"):
+            as_labels(given)
+
+
+def test_one_column_cannot_be_both_target_and_weight():
+    with pytest.raises(DataError, match="'w' is given as the target and as sample_weight"):
+        BayesNetClassifier("naive", "laplace").fit({"a": [1, 2], "w": [1, 2]}, "w", "w")

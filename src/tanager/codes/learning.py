@@ -156,6 +156,11 @@ def find_features(table: Source, target: Any, sample_weight: Any) -> list[str]:
                 f"Its columns are: {listed(table.names)}."
             )
     taken = {name for name in (target, sample_weight) if isinstance(name, str)}
+    if isinstance(target, str) and isinstance(sample_weight, str) and len(taken) == 1:
+        raise DataError(
+            f"Column {target!r} is given as the target and as sample_weight. Name two columns.",
+            parameter="sample_weight",
+        )
     features = [name for name in table.names if name not in taken]
     if not features:
         raise DataError("The table has no column besides the target. Pass at least one feature.")

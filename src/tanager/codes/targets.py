@@ -84,12 +84,12 @@ def _as_array(y: Any, warn: bool, name: str | None) -> NDArray[Any]:
 
 
 def _loses(array: NDArray[Any], labels: Sequence[Any]) -> bool:
-    """Return whether NumPy can't distinguish all labels: texts with a NUL, large numbers."""
+    """Return whether NumPy merges labels: texts with a NUL, numbers among texts, large numbers."""
     if array.dtype.kind == "f":
         return any(isinstance(label, int) and abs(label) >= EXACT for label in labels)
     if array.dtype.kind != "U" or array.ndim != 1:
         return False
-    return all(isinstance(t, str) for t in labels) and any("\0" in text for text in labels)
+    return any(not isinstance(label, str) or "\0" in label for label in labels)
 
 
 def _admit(y: Any, name: str | None) -> pa.Array:
