@@ -71,6 +71,8 @@ def test_encoding_decimal_mark_and_missing_cells(frame, tmp_path, capfd):
         TextStyle(encoding="klingon")
     with pytest.raises(ConfigurationError, match="decimal"):
         TextStyle(decimal="x")
+    with pytest.raises(ConfigurationError, match=r"header='yes' isn't valid. Allowed: True, False"):
+        TextStyle(header="yes")
 
 
 @pytest.mark.parametrize("ending", [".csv.gz", ".csv.zst", ".csv.bz2", ".jsonl", ".xlsx"])
@@ -115,6 +117,9 @@ def test_what_is_no_json_or_no_sheet_is_told(tmp_path):
     (tmp_path / "bad.xlsx").write_text("no sheet")
     with pytest.raises(DataError, match="Save the sheet again"):
         open_source(tmp_path / "bad.xlsx")
+    pd.DataFrame([[1, 2]], columns=["a", "a"]).to_excel(tmp_path / "twice.xlsx", index=False)
+    with pytest.raises(DataError, match=r"Duplicated column name.*'a'"):
+        open_source(tmp_path / "twice.xlsx")
 
 
 def test_audit_says_what_a_fit_will_do_and_a_fit_says_what_it_did(frame, tmp_path, capfd):

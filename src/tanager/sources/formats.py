@@ -21,7 +21,7 @@ import pyarrow as pa
 from tanager.errors import DataError, explaining, one_line, requiring
 from tanager.sources.gate import check_columns, plain_schema
 from tanager.sources.remote import RemoteFile, local_copy
-from tanager.sources.source import BATCH_ROWS, Batches, Source
+from tanager.sources.source import BATCH_ROWS, Batches, Source, check_names
 
 _BUFFER_BYTES = 1 << 20  # per column while reading a Parquet file
 # Limits for decompressed data, all of which is held in memory: real text compresses to a
@@ -266,6 +266,7 @@ def _read_excel(path: Path) -> pa.Table:
     if not rows:
         raise DataError(f"{path} is empty: no header and no rows. Pass a file with both.")
     names = ["" if name is None else str(name) for name in rows[0]]
+    check_names(names)
     wide = next((row for row in rows if len(row) > len(names)), None)
     if wide is not None:
         shown = ", ".join(str(cell)[:20] for cell in wide[:4])

@@ -52,6 +52,8 @@ class TextStyle:
     def __post_init__(self) -> None:
         if self.decimal not in (".", ","):
             raise invalid("decimal", self.decimal, "'.' and ','")
+        if not isinstance(self.header, bool | None):
+            raise invalid("header", self.header, "True, False, or None to look at the first line")
         try:
             io.TextIOWrapper(io.BytesIO(), encoding=codecs.lookup(self.encoding).name)
         except (LookupError, ValueError, TypeError) as error:  # or the codec isn't one for text
