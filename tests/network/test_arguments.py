@@ -62,6 +62,7 @@ def test_missing_cells_are_unknown(network, missing):
         (lambda n: n.nearest({"a": "a"}, fixed=5), "fixed=5"),
         (lambda n: n.next_question({}, among=5), "among=5"),
         (lambda n: n.edit("a", effect={}), "effect={}"),
+        (lambda n: n.table("z").joined(0), "most=0"),
         (lambda n: n.with_table("a", {"y": ["a", "b"]}), "table of 'a' isn't an array of numbers"),
         (lambda n: n.with_table("a", {"y": {"a": "x"}}), "table of 'a' isn't an array of numbers"),
         (lambda n: n.to_sql(table=5), "table=5"),

@@ -98,7 +98,7 @@ def read_network(
     path: str | os.PathLike[str],
     *,
     target: str,
-    hidden: Sequence[str] = (),
+    hidden: str | Sequence[str] = (),
     format: str | None = None,  # noqa: A002
 ) -> BayesNetClassifier:
     """Read a discrete Bayesian network written by another program, as a fitted classifier.
@@ -109,7 +109,7 @@ def read_network(
         A file in BIF, XMLBIF, GeNIe's XDSL or Hugin's NET, or any of them with ``.gz``.
     target : str
         The node to predict: the class. It may be anywhere in the network.
-    hidden : sequence of str, default=()
+    hidden : str or sequence of str, default=()
         Nodes that are never observed; they are summed out once and for all. All other nodes
         are features; those that a table lacks are summed out at prediction time.
     format : {"bif", "xmlbif", "xdsl", "net"}, default=None

@@ -15,6 +15,7 @@ from tanager.codes.groups import join_values
 from tanager.codes.rows import EqualByArrays
 from tanager.drawing.svg import card
 from tanager.errors import ConfigurationError, check_cells
+from tanager.network.evidence import check_count
 from tanager.parameters import DenseTable, GroupedTable, TreeTable
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class LabelledTable(EqualByArrays):
         most : int
             Most values to keep; those most informative about the class stay separate.
         """
+        check_count("most", most, 1)
         column = self.column
         if column is None or column.n_ordered <= most:
             return self

@@ -35,6 +35,7 @@ from tanager.codes.rows import MAX_ARITY
 from tanager.codes.targets import class_array
 from tanager.errors import ConfigurationError, MemoryBoundError, check_cells, listed, nearest
 from tanager.network.checks import check_codebook
+from tanager.network.evidence import read_names
 from tanager.network.exports.bif import Variable, xml_names
 from tanager.network.marginal import align, eliminate
 from tanager.network.network import Network
@@ -49,14 +50,14 @@ def network_of_variables(
     variables: Sequence[Variable],
     target: str,
     *,
-    hidden: Collection[str] = (),
+    hidden: str | Collection[str] = (),
     notes: Mapping[str, Any] | None = None,
 ) -> Network:
     """Return the network as a classifier for the node `target`, with hidden nodes summed out.
 
     `notes` is the additional data written by Tanager, with its codebook.
     """
-    names = [variable.name for variable in variables]
+    names, hidden = [variable.name for variable in variables], read_names(hidden, "hidden")
     for name in (target, *hidden):
         if name not in names:
             raise ConfigurationError(

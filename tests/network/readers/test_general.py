@@ -67,6 +67,11 @@ def test_names_that_are_not_there_are_refused(tmp_path):
     path = write(tmp_path, random_network(np.random.default_rng(0)))
     with pytest.raises(ConfigurationError, match="no node 'n9'"):
         tanager.read_network(path, target="n9")
+    for options in ({"hidden": 5}, {"hidden": [5]}, {"format": ["bif"]}):
+        with pytest.raises(ConfigurationError, match=f"{next(iter(options))}="):
+            tanager.read_network(path, target="n0", **options)
+    one, same = (tanager.read_network(path, target="n0", hidden=h) for h in ("n1", ["n1"]))
+    assert one.network_ == same.network_
     with pytest.raises(ConfigurationError, match="'n0' can't be hidden"):
         tanager.read_network(path, target="n0", hidden=["n0"])
     with pytest.raises(ConfigurationError, match="no node besides 'n0'"):

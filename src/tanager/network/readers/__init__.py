@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tanager.errors import ConfigurationError, ModelFileError
+from tanager.errors import ConfigurationError, ModelFileError, invalid
 from tanager.network.exports.bif import Variable
 from tanager.network.readers.draft import Draft, fail
 from tanager.network.readers.text import read_bif, read_net
@@ -85,8 +85,6 @@ def _kind_of(path: Path, kind: str | None) -> str:
             f"Or name the format: {', '.join(FORMATS)}.",
             parameter="format",
         )
-    if kind not in FORMATS:
-        raise ConfigurationError(
-            f"format={kind!r} isn't valid. Allowed: {', '.join(FORMATS)}.", parameter="format"
-        )
+    if not isinstance(kind, str) or kind not in FORMATS:
+        raise invalid("format", kind, ", ".join(FORMATS))
     return kind
