@@ -64,6 +64,7 @@ CHANGES: dict[str, Change] = {
     "eight slants per pair": partial(constant, slants, "N_SLANTS", 8),
     "slants of ranks alone": partial(constant, slants, "scales", ranks),
     "three parents, whatever their groups": partial(constant, ktree, "ROOMY_PARENTS", 3),
+    "at most three parents": partial(constant, ktree, "MOST_PARENTS", 3),
 }
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from tanager import native
 from tanager.codes import Domain, Rows
+from tanager.codes.hashing import Fold
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
+from tanager.parameters.layered.part import n_read
 from tanager.structure import FitPlan, Structure
 from tanager.structure.ktree import KTree, Room, heaviest_tree
 
@@ -29,7 +33,9 @@ def test_third_parents_are_those_that_have_room():
     weights = generator.random((9, 9))
     weights += weights.T
     sizes = np.array([24, 24, 24, 24, 24, 2, 2, 2, 3])
-    found = heaviest_tree(weights, 3, room=Room(np.log(sizes), np.log(24 * 2 * 2 * 2 + 0.5)))
+    room = Room(np.log(sizes), np.log(24 * 2 * 2 * 2 + 0.5), -np.inf)
+    found = heaviest_tree(weights, 3, room=room)
+    assert found == heaviest_tree(weights, 4, room=room)  # no room for a fourth
     structure = Structure.from_parents([str(i) for i in range(9)], found)
     assert structure.is_moral()
     held = [np.prod([sizes[i] for i in (at, *parents)]) for at, parents in enumerate(found)]
@@ -37,10 +43,31 @@ def test_third_parents_are_those_that_have_room():
     assert deep
     assert max(deep) <= 24 * 2 * 2 * 2
     assert [len(parents) for parents in found] != [len(p) for p in heaviest_tree(weights, 3)]
-    unlimited = heaviest_tree(weights, 3, room=Room(np.log(sizes), np.inf))
+    unlimited = heaviest_tree(weights, 3, room=Room(np.log(sizes), np.inf, np.inf))
     assert unlimited == heaviest_tree(weights, 3)
-    none = heaviest_tree(weights, 3, room=Room(np.log(sizes), -np.inf))
+    none = heaviest_tree(weights, 3, room=Room(np.log(sizes), -np.inf, -np.inf))
     assert none == heaviest_tree(weights, 2)
+
+
+def test_more_than_three_parents_have_two_rows_per_cell(monkeypatch):
+    generator = np.random.default_rng(2)
+    codes = generator.integers(0, 2, (12, 1_100)).astype(np.uint8)
+    domain = Domain(tuple("abcdefghijkl"), np.full(12, 2), 2, (0,) * 12)
+    rows = Rows.in_memory(domain, codes, codes[:8].sum(axis=0).astype(np.uint16) % 2)
+    counts = Counts(rows, FitContext())
+    plan = FitPlan(structure_learner=KTree()).for_rows(counts)
+
+    def found(plan):
+        structure = KTree().learn(plan.grouped_counts, plan)
+        return max(n_read(structure, plan).values())
+
+    assert found(plan) == 8
+    few = plan.for_rows(Counts(rows.subset(Fold(0, 2, 0)), FitContext()))
+    assert Room.of(few).more == Room.of(plan).more  # a fold looks as deep as the whole table
+    assert found(replace(few, n_rows=550)) == 2
+    assert KTree().learn(counts, FitPlan()).max_parents == 3  # value by value, without such limits
+    monkeypatch.setattr("tanager.structure.ktree.CELLS_PER_ROW", 63.5 / 1_100)
+    assert found(plan) == 4  # a fifth has 64 cells
 
 
 def test_features_without_any_weight_are_joined_all_the_same():

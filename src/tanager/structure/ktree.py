@@ -22,11 +22,13 @@ from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
 
 THIRD_PARENT_ROWS = 1_000  # needed to distinguish a third parent from noise
-MANY_PARENTS_ROWS = 5_000  # needed for as many as in the widest tree
-WIDEST = 5  # maximum number of parents of an automatic tree
+MANY_PARENTS_ROWS = 5_000  # needed for more without a limit on their tables
+WIDEST = 5  # maximum number of parents without that limit, and of those only P(x) needs
+MOST_PARENTS = 8  # maximum number of parents whose tables have room
 MAX_WORK = 1 << 28  # pairs times rows times classes
 MOST_PAIRED = 256  # maximum number of features considered in pairs
-ROOMY_PARENTS = 2  # more only if their table has room for fine groups
+ROOMY_PARENTS = 2  # a third only if its table has room for fine groups
+CELLS_PER_ROW = 0.5  # most in a table with more than three parents
 INFORMATION = 0.3  # weight of conditional information relative to the gain
 
 
@@ -51,10 +53,11 @@ class KTree(StructureLearner):
     Parameters
     ----------
     max_parents : int or "auto"
-        Maximum number of parents. "auto": 2, and 3 from 1,000 and 5 from 5,000 rows on if the
-        full table has room for fine groups (with parameters that group values); more if
-        constraints require more, including those that connect required parents. For
-        ``"layered"``, which uses only as many as pay off, "auto" appends more from the same
+        Maximum number of parents. "auto": 2, 3 from 1,000 and 5 from 5,000 rows on; more if
+        constraints require more, including those that connect required parents. With parameters
+        that group values, up to 8 from 1,000 rows on: a third if the full table has room for
+        fine groups, more if it has no more cells than half the rows. For ``"layered"``,
+        which uses only as many as pay off, "auto" appends more from the same
         cliques, up to 5 in total, for P(x) where steep scores need them.
 
     Notes
@@ -84,8 +87,10 @@ class KTree(StructureLearner):
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn the tree."""
         domain = counts.domain
-        most = self.most(max(plan.n_rows, counts.rows.n_rows))
-        if plan.limits is not None and self.max_parents != "auto":
+        auto = isinstance(self.max_parents, str)
+        room = Room.of(plan) if auto else None
+        most = self.most(max(plan.n_rows, counts.rows.n_rows), roomy=room is not None)
+        if plan.limits is not None and not auto:
             plan.limits.check_learner(most, f"KTree(max_parents={most})")
         if most == 0 or domain.n_features == 1 or domain.n_classes == 1:
             return Structure.from_parents(domain.names, [()] * domain.n_features)
@@ -95,8 +100,6 @@ class KTree(StructureLearner):
         weights = _scaled(gains) + INFORMATION * _scaled(information)
         names = [domain.names[feature] for feature in paired]
         limits = Limits.none(names) if plan.limits is None else plan.limits.take(paired)
-        auto = self.max_parents == "auto"
-        room = Room.of(plan) if auto else None
         room = None if room is None else room.take(paired)
         tree = _by_name(names, weights, most, limits, room, may_grow=auto)
         if room is not None:
@@ -113,30 +116,38 @@ class KTree(StructureLearner):
             parents[feature] = tuple(int(paired[at]) for at in held)
         return Structure.from_parents(domain.names, parents)
 
-    def most(self, n_rows: int) -> int:
-        """Return the maximum number of parents that this many rows can distinguish from noise."""
+    def most(self, n_rows: int, *, roomy: bool = True) -> int:
+        """Return the maximum number of parents that this many rows can distinguish from noise.
+
+        `roomy`: whether parents beyond the second also need `Room`.
+        """
         given = self.max_parents
         if isinstance(given, str) and given == "auto":
-            steps = (THIRD_PARENT_ROWS, 2), (MANY_PARENTS_ROWS, 3)
-            return next((most for rows, most in steps if n_rows < rows), WIDEST)
+            if n_rows < THIRD_PARENT_ROWS:
+                return ROOMY_PARENTS
+            if roomy:
+                return MOST_PARENTS
+            return ROOMY_PARENTS + 1 if n_rows < MANY_PARENTS_ROWS else WIDEST
         self._allow("max_parents", is_whole(given, 0), "'auto', or a whole number from 0 on")
         return int(given)
 
 
 class Room(NamedTuple):
-    """The maximum size of a tree's tables; both fields are logarithms."""
+    """The maximum size of a tree's tables; all fields are logarithms."""
 
     sizes: Floats  # (n_features,): maximum number of groups of each feature
-    limit: float  # for a table with more than two parents
+    third: float  # for a table with three parents
+    more: float  # for a table with more than three
 
     @classmethod
     def of(cls, plan: FitPlan) -> Room | None:
         """Return the room for tables of groups; None if features are used value by value."""
         if plan.groups is None or plan.rows is None:
             return None
-        domain, n_rows = plan.rows.domain, plan.rows.n_rows
-        limit = table_room(n_rows, domain.n_classes) / domain.n_classes
-        return cls(np.log(finest_sizes(domain)), float(np.log(limit)))
+        domain = plan.rows.domain
+        third = table_room(plan.rows.n_rows, domain.n_classes) / domain.n_classes
+        more = min(third, CELLS_PER_ROW * plan.n_rows)
+        return cls(np.log(finest_sizes(domain)), float(np.log(third)), float(np.log(more)))
 
     def take(self, features: Ints) -> Room:
         """Return the room for some features."""
@@ -144,12 +155,15 @@ class Room(NamedTuple):
 
     def holds(self, feature: int, parents: Sequence[int]) -> bool:
         """Return whether a table with all these parents fits."""
-        return float(self.sizes[[feature, *parents]].sum()) <= self.limit
+        limit = self.third if len(parents) <= ROOMY_PARENTS + 1 else self.more
+        return float(self.sizes[[feature, *parents]].sum()) <= limit
 
     def held(self, chosen: Ints) -> NDArray[np.bool_]:
         """Return which of some parents each feature has room for, both (n_features, n_parents)."""
         total = self.sizes[:, None] + np.cumsum(self.sizes[chosen], axis=1)
-        return (np.arange(chosen.shape[1]) < ROOMY_PARENTS) | (total <= self.limit)
+        before = np.arange(chosen.shape[1])
+        limit = np.where(before == ROOMY_PARENTS, self.third, self.more)
+        return (before < ROOMY_PARENTS) | (total <= limit)
 
 
 def _by_name(

@@ -161,16 +161,16 @@ def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch
     check_posterior(tables.log_joint(structure, codes, rows.domain.arities), total, rows)
 
 
-def test_tables_of_three_parents_want_more_rows_than_those_of_each(monkeypatch):
-    monkeypatch.setattr("tanager.parameters.layered.part.OWN_TABLE_ROWS", 0)
+def test_with_many_rows_further_parents_have_a_table_alone_and_one_together(monkeypatch):
     structure = Structure.from_parents("abcd", [(), (0,), (1, 0), (2, 1, 0)])
     domain = Domain(tuple("abcd"), np.full(4, 2), 2, (0,) * 4)
     rows = Rows.in_memory(domain, np.zeros((4, 9), np.uint8), np.zeros(9, np.uint16))
     given = (np.arange(2),) * 4, structure, FitPlan(), FitContext()
     part = Part(rows, *given, reads=n_read(structure, FitPlan()))
+    together = [(1, (0,)), (2, (1,)), (2, (1, 0)), (3, (2,)), (3, (2, 1)), (3, (2, 1, 0))]
+    assert tables_of(part, 3) == together
+    monkeypatch.setattr("tanager.parameters.layered.part.OWN_TABLE_ROWS", 0)
     alone = [(1, (0,)), (2, (1,)), (2, (0,)), (2, (1, 0)), (3, (2,)), (3, (1,)), (3, (2, 1))]
-    assert tables_of(part, 3) == [*alone, (3, (0,))]
-    monkeypatch.setattr("tanager.parameters.layered.part.JOINT_ROWS", 0)
     assert tables_of(part, 3) == [*alone, (3, (0,)), (3, (2, 1, 0))]
 
 

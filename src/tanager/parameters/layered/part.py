@@ -33,7 +33,6 @@ OWN_TABLE_ROWS = 1_000  # minimum for separate tables per parent, and strengths 
 LEAST_CLASS_ROWS = 10  # minimum mean per class: with fewer, a slant is large and mostly noise
 WIDE_TABLE = 1 << 14  # numbers in a table with parents used only by P(x)
 WIDE_TABLES = 1 << 16  # for all of them in total
-JOINT_ROWS = 5_000  # minimum for joint tables with more than two parents
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,8 +253,6 @@ class Part:
         """Return the sets of parents whose tables come with the last of some parents."""
         if len(parents) == 1 or not self.has_many_rows:
             return [parents]
-        if len(parents) > 2 and self.rows.n_rows < JOINT_ROWS:
-            return [parents[-1:]]
         return [parents[-1:], parents]
 
     def n_numbers(self, depth: int | None = None) -> int:
