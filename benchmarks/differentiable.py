@@ -203,7 +203,7 @@ def splits(name: str, method: str) -> list[Problem]:
         problems.append(
             Problem(
                 domain,
-                rows.take(np.isin(np.arange(rows.n_rows), shuffled[cut:])),
+                rows.subset(np.isin(np.arange(rows.n_rows), shuffled[cut:]).__getitem__),
                 codes,
                 chunk.labels[shuffled[:cut]],
             )
