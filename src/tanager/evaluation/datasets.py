@@ -149,8 +149,7 @@ class Dataset:
                     parameter="classes_ordered",
                 )
             return list(self.classes_ordered)
-        number = types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind)
-        return sorted(names, key=float if number else None)
+        return sorted(names, key=float if is_number(kind) else None)
 
     def _check_columns(self, names: Sequence[str]) -> None:
         spoken_of = () if self.categorical == ("all",) else self.categorical
@@ -217,6 +216,11 @@ class Dataset:
         if self.style not in (None, TextStyle()):
             facts |= {key: value for key, value in vars(self.style).items() if value is not None}
         return facts
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Return whether the values of a type are plain numbers."""
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def _read(source: Any) -> Any:

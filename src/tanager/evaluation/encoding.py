@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as types
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
@@ -17,6 +16,7 @@ from tanager.codes import learn_codebook
 from tanager.codes.asked import read_dates
 from tanager.codes.audit import audit_columns
 from tanager.engines import FitContext
+from tanager.evaluation.datasets import is_number
 from tanager.sources import open_source
 
 Floats = NDArray[np.float64]
@@ -156,7 +156,7 @@ class _ColumnReader:
         self.constant = " ".join([*table.column_names, "without values"])
         for name in names:  # except those without a single value
             column = self._read(table, name)
-            if name in ordered or (name not in categorical and _is_number(column.type)):
+            if name in ordered or (name not in categorical and is_number(column.type)):
                 if not np.isnan(self._number(table, name)).all():
                     self.numbers.append(name)
             elif column.null_count < len(column):
@@ -287,10 +287,6 @@ def _indicators(arities: NDArray[np.int64], dtype: Any, *, sparse: bool) -> Any:
         categories=values, handle_unknown="ignore", sparse_output=sparse, dtype=dtype
     )
     return encoder.fit(np.zeros((1, len(values))))
-
-
-def _is_number(kind: Any) -> bool:
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def _as_text(column: Any) -> Any:
