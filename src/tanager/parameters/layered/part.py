@@ -275,7 +275,7 @@ def under_parents(scores: Floats, n_parents: int) -> Floats:
 
 def add_layer(scores: Floats, layer: Floats, axes: Sequence[int]) -> Floats:
     """Add a table (*groups, n_groups, n_classes) over the parents on some axes to scores."""
-    n_parents = max(scores.ndim - 2, max(axes) + 1)
+    n_parents = max(scores.ndim - 2, max(axes, default=-1) + 1)
     shape = [1] * n_parents
     for axis, size in zip(axes, layer.shape, strict=False):
         shape[axis] = size

@@ -162,12 +162,7 @@ def fit_variances(
         n = len(structure.selected)
         for at, table in enumerate(spread.families):
             layer = (1.0 - part**2) * table.to_dense().log_prob
-            axes = range(layer.ndim - 2)
-            entries[1 + n + at] = (
-                add_layer(entries[1 + n + at], layer, axes)
-                if layer.ndim > 2
-                else entries[1 + n + at] + layer
-            )
+            entries[1 + n + at] = add_layer(entries[1 + n + at], layer, range(layer.ndim - 2))
     drawn *= part**2
     if distance is not None:
         away = part if best_of(members) is generative else 1.0 - part
