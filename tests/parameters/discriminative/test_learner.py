@@ -255,6 +255,8 @@ def test_sparse_and_dense_families_agree(monkeypatch):
         ({"form": "direct", "crossfit": 5}, "crossfit=5"),
         ({"l2": -1.0}, "l2=-1.0"),
         ({"l2": "auto"}, "l2='auto'"),
+        ({"l2": np.inf}, "l2=inf"),
+        ({"correction": np.nan}, "correction=nan"),
         ({"crossfit": 1}, "crossfit=1"),
         ({"objective": "auc"}, "objective='auc'"),
         ({"unseen": "zero"}, "unseen='zero'"),
@@ -266,6 +268,13 @@ def test_options_are_checked(options, text):
     rows = make_rows(0, 30)
     with pytest.raises(ConfigurationError, match=text.replace("(", r"\(")):
         learn(Discriminative(**options), rows, make_structure(rows, "naive"))
+
+
+def test_a_strength_is_any_real_number():
+    rows = make_rows(0, 30)
+    structure = make_structure(rows, "naive")
+    whole, real = (learn(Discriminative(l2=l2), rows, structure)[0] for l2 in (np.int64(2), 2.0))
+    np.testing.assert_array_equal(whole.log_prior, real.log_prior)
 
 
 @pytest.mark.parametrize("name", ["naive", "immoral"])

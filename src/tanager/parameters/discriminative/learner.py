@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, dataclass
 from functools import cache
 from math import ceil
+from numbers import Real
 
 from tanager.counts import Counts
 from tanager.estimator import is_whole
@@ -19,6 +20,7 @@ from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
 
 GRID = strengths(-5, 7)  # strengths to try
+STRONGEST = 1e12  # with it nothing moves; beyond, rounding is all that's left
 ENOUGH_ROWS = 5_000  # held-out rows that suffice to choose among a few strengths
 ALLOWED: dict[str, tuple[object, ...]] = {
     "form": ("weighted", "direct", "extended"),
@@ -191,9 +193,10 @@ class Discriminative(ParameterLearner):
         )
         for name in ("l2", "correction"):
             given = getattr(self, name)
-            number = isinstance(given, int | float) and not isinstance(given, bool) and given >= 0
-            good = number or given == "cv" or (name != "l2" and given is None)
-            self._allow(name, good, "a number of at least 0, or 'cv'")
+            number = isinstance(given, Real) and not isinstance(given, bool)
+            good = (number and 0 <= given <= STRONGEST) or given == "cv"
+            good = good or (name != "l2" and given is None)
+            self._allow(name, good, f"a number from 0 to {STRONGEST:g}, or 'cv'")
         folds = self.crossfit
         good = folds in ("auto", 0) or (is_whole(folds, 2) and int(folds) <= MAX_FOLDS)
         self._allow("crossfit", good, f"'auto', 0, or 2 to {MAX_FOLDS} folds")
