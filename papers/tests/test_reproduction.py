@@ -7,6 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from scipy.stats import binomtest
 from typer.testing import CliRunner
 
 from tanager.cli import app
@@ -33,7 +34,7 @@ from tanager_papers.findings import VERDICTS, Claim
 from tanager_papers.keel import find_keel
 from tanager_papers.probe import differs, probe, stamp
 from tanager_papers.table_lists import BIG, PETITJEAN, ZAIDI
-from tanager_papers.verdicts import Comparison, claim_of_records, judge
+from tanager_papers.verdicts import Comparison, claim_of_records, judge, share_interval
 from tanager_papers.workbench import _whole_places
 
 
@@ -229,6 +230,16 @@ def test_verdicts_follow_the_rule():
     assert claim_of_records("x", records[2:]).verdict == "cannot be tested here"
     with pytest.raises(ConfigurationError, match="holds in part"):
         Claim("x", "perhaps", "")
+
+
+@pytest.mark.parametrize(("wins", "losses"), [(0, 0), (0, 7), (7, 0), (1, 1), (36, 13), (3, 200)])
+@pytest.mark.parametrize("level", [0.05, 0.0004])
+def test_intervals_of_shares_are_scipys(wins, losses, level):
+    expected = (0.0, 1.0)
+    if wins + losses:
+        expected = binomtest(wins, wins + losses).proportion_ci(1 - level, method="exact")
+    found = share_interval(WinDrawLoss(wins, 5, losses), level)
+    assert found == pytest.approx(tuple(expected), abs=1e-11)
 
 
 def test_unknown_papers_are_refused():

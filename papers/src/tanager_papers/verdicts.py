@@ -89,18 +89,17 @@ def duel_record(scores: Scores | None, a: str, b: str) -> WinDrawLoss | None:
 
 
 def share_interval(record: WinDrawLoss, level: float = LEVEL) -> tuple[float, float]:
-    """Return the exact interval of the share of wins among tables that aren't a draw.
+    """Return the exact interval (Clopper and Pearson's) of the share of wins among decided tables.
 
     >>> [round(end, 3) for end in share_interval(WinDrawLoss(36, 0, 13))]
     [0.589, 0.851]
     """
-    from scipy.stats import binomtest
+    from scipy.special import betaincinv
 
-    n = record.wins + record.losses
-    if n == 0:
-        return 0.0, 1.0
-    found = binomtest(record.wins, n).proportion_ci(1 - level, method="exact")
-    return float(found.low), float(found.high)
+    wins, losses = record.wins, record.losses
+    low = betaincinv(wins, losses + 1, level / 2) if wins else 0.0
+    high = betaincinv(wins + 1, losses, 1 - level / 2) if losses else 1.0
+    return float(low), float(high)
 
 
 def mean_interval(
