@@ -133,9 +133,9 @@ def test_draws_are_as_frequent_as_they_are_likely():
 
 @pytest.mark.parametrize("parents", STRUCTURES.values(), ids=STRUCTURES)
 def test_threads_and_chunks_change_no_bit(parents):
-    structure, domain, codes, labels, weights = make(parents, n_rows=150)
+    structure, domain, codes, labels, weights = make(parents, n_rows=60)
     found = []
-    for block_rows, n_jobs in [(1000, 1), (7, 1), (40, 3)]:
+    for block_rows, n_jobs in [(1000, 1), (7, 1), (13, 3)]:
         rows = Rows.in_memory(domain, codes, labels, weights, block_rows)
         plan = FitPlan(context_of(n_jobs))
         counts = Counts(rows, plan.context)
