@@ -88,3 +88,8 @@ def test_orders_by_name_and_rectangles():
     assert resolve("neighbours", 2, "A", (4, 9))[9] == [0, 1]
     with pytest.raises(ConfigurationError, match="order must name each of the 36 features once"):
         resolve(order=NAMES[:5])
+
+
+def test_an_order_by_index_is_that_by_name():
+    order = np.random.default_rng(3).permutation(36)
+    assert resolve("all", order=order) == resolve("all", order=[NAMES[i] for i in order])

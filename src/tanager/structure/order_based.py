@@ -12,14 +12,17 @@ import numpy as np
 from tanager.codes import Chunk, Domain
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.errors import ConfigurationError, invalid
-from tanager.estimator import is_whole
+from tanager.errors import invalid
 from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
 from tanager.structure.constraints import Limits
 from tanager.structure.joint import SCORES, RunningJoint
 from tanager.structure.learner import FitPlan, StructureLearner
-from tanager.structure.ordering import order_by_class_information, order_by_single_condition
+from tanager.structure.ordering import (
+    given_order,
+    order_by_class_information,
+    order_by_single_condition,
+)
 from tanager.structure.structure import Structure
 
 Parents = tuple[int, ...]
@@ -168,7 +171,7 @@ class OrderBased(StructureLearner):
         """Return the orders to try."""
         domain = counts.domain
         if isinstance(self.order, Iterable) and not isinstance(self.order, str):
-            return [_given_order(self.order, domain)]
+            return [given_order(self.order, domain.names)]
         if self.order == "cmi":
             return [order_by_class_information(domain, rows, context, self.max_conditioning)]
         if self.order == "cmisp":
@@ -305,19 +308,6 @@ def _best(
         if gain > best:
             best, chosen = gain, parents
     return best, chosen
-
-
-def _given_order(order: Iterable[str | int], domain: Domain) -> Ints:
-    """Return a user-given order as indices."""
-    index: dict[Any, int] = {name: i for i, name in enumerate(domain.names)}
-    given = list(order)
-    found = [int(f) if is_whole(f, 0) else index.get(str(f), -1) for f in given]
-    if sorted(found) != list(range(domain.n_features)):
-        raise ConfigurationError(
-            f"order must hold each of the {domain.n_features} features once, by name or index; "
-            f"got {given!r}."
-        )
-    return np.array(found, np.int64)
 
 
 def _report(domain: Domain, results: list[_Result], best: _Result) -> dict[str, Any]:

@@ -2,6 +2,8 @@ r"""Feature orders by the information each feature adds about the class."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from tanager import native
@@ -9,6 +11,8 @@ from tanager.codes import Chunk, Domain
 from tanager.counts import Counts, PairCells, PairScore
 from tanager.counts.statistics import DECIMALS
 from tanager.engines import FitContext
+from tanager.errors import ConfigurationError
+from tanager.estimator import is_whole
 from tanager.numerics import Floats, Ints, starts_of
 from tanager.progress import Progress
 
@@ -62,6 +66,19 @@ class _Patterns:
 def _n_log_n(counts: Floats) -> float:
     seen = counts[counts > 0]
     return float((seen * np.log(seen)).sum())
+
+
+def given_order(order: Iterable[str | int], names: Sequence[str]) -> Ints:
+    """Return the features of an order that lists all of them, by name or index, as indices."""
+    given, index = list(order), {name: at for at, name in enumerate(names)}
+    found = [int(one) if is_whole(one, 0) else index.get(str(one), -1) for one in given]
+    if sorted(found) != list(range(len(names))):
+        known = len(set(found) & set(range(len(names))))
+        raise ConfigurationError(
+            f"order must name each of the {len(names)} features once, by name or index; it has "
+            f"{len(given)} entries with {known} of the features."
+        )
+    return np.array(found, np.int64)
 
 
 def order_by_class_information(

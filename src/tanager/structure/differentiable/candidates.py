@@ -10,6 +10,7 @@ import numpy as np
 
 from tanager.errors import ConfigurationError, invalid, listed
 from tanager.structure.constraints import Limits
+from tanager.structure.ordering import given_order
 from tanager.structure.structure import Structure
 
 if TYPE_CHECKING:
@@ -74,16 +75,9 @@ def feature_order(
             return list(range(n))
         if choice in IMAGE_ORDERS and shape is not None:
             return image_order(choice, *shape)
-        allowed = "'auto', 'random', 'columns', a sequence of all feature names, and with "
+        allowed = "'auto', 'random', 'columns', a sequence of all features, and with "
         raise invalid("order", order, allowed + "candidates='neighbours' 'A', 'B' or 'C'")
-    place = {name: i for i, name in enumerate(names)}
-    given = list(map(str, order))
-    if sorted(given) != sorted(place):
-        raise ConfigurationError(
-            f"order must name each of the {n} features once; got {len(given)} names, "
-            f"{len(set(given) & set(place))} of them known. Hint: 'columns' takes them as is."
-        )
-    return [place[name] for name in given]
+    return [int(i) for i in given_order(order, names)]
 
 
 def image_order(choice: str, height: int, width: int) -> list[int]:

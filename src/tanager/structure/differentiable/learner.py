@@ -173,9 +173,10 @@ class Differentiable(Trained, JointLearner):
         "free": candidates may be anywhere in the order, and every draw is a maximum
         arborescence over all features (perturb-and-MAP): acyclic, yet every
         direction is possible.
-    order : {"auto", "random", "columns", "A", "B", "C"} or sequence of names, default="auto"
-        The ordering; A, B, C are the image orderings of [1]_, section 4.4.
-        "auto" is "C" with ``candidates="neighbours"``, else "random".
+    order : {"auto", "random", "columns", "A", "B", "C"} or sequence, default="auto"
+        The ordering, or all features by name or index in that order; A, B, C are the image
+        orderings of [1]_, section 4.4. "auto" is "C" with ``candidates="neighbours"``, else
+        "random".
     image_shape : (height, width) or None
         For "neighbours"; None assumes a square image.
     loss : {"hybrid", "margin", "cll", "nll", "rps"} or callable, default="hybrid"
