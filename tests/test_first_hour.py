@@ -269,7 +269,7 @@ MISTAKES = [
     (("import", TABLE, "--target", "x", "-o", "x.tanager"), 2, "extension"),
     (("report", TABLE, "-o", "y.html"), 1, "this isn't a model file"),
     (("report", MODEL, NEW, "-o", "y.html"), 2, "DATA has no column 'label'"),
-    (("evaluate", TABLE, "-t", "label", "--folds", "1"), 2, "--folds 1. Allowed"),
+    (("evaluate", TABLE, "-t", "label", "--folds", "1"), 2, "--folds 1 isn't valid. Allowed"),
     (("evaluate", TABLE, "-t", "label", "--folds", "999"), 2, "the table has 200"),
     (("compare", TABLE, "--with", "tan/hdp"), 1, "--target: dataset 'table' has no column"),
     (("compare", TABLE, "-t", "label", "--with", "forest"), 2, "'forest' isn't valid"),
