@@ -261,7 +261,7 @@ def test_imputed_means_are_expectations(network):
         (lambda x: x * 86400, pa.timestamp("s")),
         (lambda x: x, pa.date32()),
     ],
-    ids=str,
+    ids=["integers", "fractions", "durations", "times", "dates"],
 )
 def test_numbers_without_cuts_lie_among_those_of_training(unit, kind):
     numbers = [unit(40 + i % 7) for i in range(70)]
