@@ -23,6 +23,7 @@ import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,62 +78,73 @@ class Program(NamedTuple):
     stops: bool = False  # on a fifth of the training rows
 
 
-def programs() -> dict[str, Program]:
-    """Return all programs with their own defaults, on one thread; early stopping where said."""
-    from catboost import CatBoostClassifier
-    from chimeraboost import ChimeraBoostClassifier
-    from interpret.glassbox import ExplainableBoostingClassifier
-    from lightgbm import LGBMClassifier
-    from perpetual import PerpetualBooster
-    from pytabkit import (
-        CatBoost_TD_Classifier,
-        LGBM_TD_Classifier,
-        RealMLP_TD_Classifier,
-        XGB_TD_Classifier,
-    )
-    from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
-    from sklearn.linear_model import LogisticRegression
-    from xgboost import XGBClassifier
+def made(path: str, **options: Any) -> Any:
+    """Return an estimator of another package, which is imported now."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)(**options)
 
+
+def programs() -> dict[str, Program]:
+    """Return all programs with their own defaults, on one thread; early stopping where said.
+
+    A program's package is imported once it's needed: those that are run have to be installed.
+    """
     many = {"n_estimators": 2_000, "learning_rate": 0.05}
 
     def xgboost(**options: Any) -> Any:
-        return XGBClassifier(n_jobs=1, enable_categorical=True, **options)
+        return made("xgboost.XGBClassifier", n_jobs=1, enable_categorical=True, **options)
 
     def catboost(**options: Any) -> Any:
-        return CatBoostClassifier(verbose=0, thread_count=1, allow_writing_files=False, **options)
+        quiet = {"verbose": 0, "allow_writing_files": False}
+        return made("catboost.CatBoostClassifier", thread_count=1, **quiet, **options)
 
-    def meta_tuned(kind: Any) -> Program:
+    def lightgbm(**options: Any) -> Any:
+        return made("lightgbm.LGBMClassifier", n_jobs=1, verbose=-1, **options)
+
+    def meta_tuned(name: str) -> Program:
         given = {"n_cv": 5, "val_metric_name": "cross_entropy", "n_threads": 1, "random_state": 0}
-        return Program(lambda _: kind(device="cpu", **given), "filled")
+        kind = f"pytabkit.{name}_TD_Classifier"
+        return Program(lambda _: made(kind, device="cpu", **given), "filled")
 
     return {
         OURS: Program(lambda _: BayesNetClassifier(), "arrow"),
-        "LightGBM": Program(lambda _: LGBMClassifier(n_jobs=1, verbose=-1), "frame"),
-        "LightGBM, early stopping": Program(
-            lambda _: LGBMClassifier(n_jobs=1, verbose=-1, **many), "frame", stops=True
-        ),
+        "LightGBM": Program(lambda _: lightgbm(), "frame"),
+        "LightGBM, early stopping": Program(lambda _: lightgbm(**many), "frame", stops=True),
         "XGBoost": Program(lambda _: xgboost(), "frame"),
         "XGBoost, early stopping": Program(
             lambda _: xgboost(early_stopping_rounds=PATIENCE, **many), "frame", stops=True
         ),
         "HistGradientBoosting": Program(
-            lambda _: HistGradientBoostingClassifier(categorical_features="from_dtype"), "few"
+            lambda _: made(
+                "sklearn.ensemble.HistGradientBoostingClassifier", categorical_features="from_dtype"
+            ),
+            "few",
         ),
-        "random forest": Program(lambda _: RandomForestClassifier(n_jobs=1), "native"),
-        "logistic regression": Program(lambda _: LogisticRegression(max_iter=1_000), "native"),
-        "ChimeraBoost": Program(lambda _: ChimeraBoostClassifier(), "text"),
-        "Perpetual": Program(lambda _: PerpetualBooster(objective="LogLoss", num_threads=1), "few"),
+        "random forest": Program(
+            lambda _: made("sklearn.ensemble.RandomForestClassifier", n_jobs=1), "native"
+        ),
+        "logistic regression": Program(
+            lambda _: made("sklearn.linear_model.LogisticRegression", max_iter=1_000), "native"
+        ),
+        "ChimeraBoost": Program(lambda _: made("chimeraboost.ChimeraBoostClassifier"), "text"),
+        "Perpetual": Program(
+            lambda _: made("perpetual.PerpetualBooster", objective="LogLoss", num_threads=1), "few"
+        ),
         "CatBoost": Program(lambda _: catboost(), "text"),
         "CatBoost, early stopping": Program(
             lambda _: catboost(early_stopping_rounds=PATIENCE), "text", stops=True
         ),
-        "EBM": Program(lambda _: ExplainableBoostingClassifier(n_jobs=1, random_state=0), "text"),
+        "EBM": Program(
+            lambda _: made(
+                "interpret.glassbox.ExplainableBoostingClassifier", n_jobs=1, random_state=0
+            ),
+            "text",
+        ),
         f"LightGBM, {TRIALS} trials": Program(lambda _: Tuned(), "frame"),
-        "LGBM-TD": meta_tuned(LGBM_TD_Classifier),
-        "XGB-TD": meta_tuned(XGB_TD_Classifier),
-        "CatBoost-TD": meta_tuned(CatBoost_TD_Classifier),
-        "RealMLP-TD": meta_tuned(RealMLP_TD_Classifier),
+        "LGBM-TD": meta_tuned("LGBM"),
+        "XGB-TD": meta_tuned("XGB"),
+        "CatBoost-TD": meta_tuned("CatBoost"),
+        "RealMLP-TD": meta_tuned("RealMLP"),
     }
 
 
@@ -364,6 +376,8 @@ def run(arguments: argparse.Namespace) -> dict[str, Any]:
                 given = features.take(train), features.take(test), labels[train], labels[test]
                 try:
                     found[key] = {**measure(every[title], *given), "rows": len(train)}
+                except ImportError:
+                    raise
                 except Exception as error:  # a program that fails on a table is a result too
                     found[key] = {"error text": f"{type(error).__name__}: {error}"[:200]}
                 lines = ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in found.items())
