@@ -55,7 +55,10 @@ from tanager.progress import LongWork
         (["predict", "{m}", "{t}", "--keep", "nix"], "'nix'"),
         (["draw", "{m}", "-o", "{tmp}/g.jpg"], "'.jpg'"),
         (["report", "{m}", "-o", "{tmp}/g.pdf"], "the report is HTML"),
-        (["report", "{m}", "{t}", "-o", "{tmp}/g.html", "--folds", "-1"], "--folds -1. Allowed: 2"),
+        (
+            ["report", "{m}", "{t}", "-o", "{tmp}/g.html", "--folds", "-1"],
+            "--folds -1 isn't valid. Allowed: 2",
+        ),
         (["export", "{m}", "-o", "{tmp}/g.csv"], "'.csv'"),
         (["export", "{m}", "-o", "{tmp}/g.sql", "--format", "pmml"], "--format pmml"),
         (["export", "{m}", "-o", "{tmp}/g.sql", "--dialect", "basic"], "'basic'"),
@@ -97,7 +100,7 @@ from tanager.progress import LongWork
         ),
         (
             ["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "--seed", "-1"],
-            "--seed -1. Allowed: a whole number",
+            "--seed -1 isn't valid. Allowed: a whole number",
         ),
         (["fit", "{t}", "-t", "risk", "-o", "{tmp}/m", "-j", "0"], "--jobs 0 isn't valid"),
         (["predict", "{tmp}/nowhere", "{t}"], "does not exist"),

@@ -204,6 +204,8 @@ def test_parquet_damaged_inside(tmp_path):
 def test_what_is_not_there(tmp_path):
     with pytest.raises(DataError, match=r"No such file or folder"):
         open_source(tmp_path / "none.csv")
+    with pytest.raises(DataError, match=r"No such file or folder: x{299}…"):
+        open_source("x" * 5000)
     with pytest.raises(DataError, match=r"No file matches"):
         open_source(str(tmp_path / "*.parquet"))
     with pytest.raises(DataError, match=r"No Parquet, Arrow or CSV file in the folder"):

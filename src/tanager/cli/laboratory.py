@@ -318,7 +318,8 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
     if len(failed) < len(results.classifiers):
         _print_overview(out, results)
     for name, reason in failed.items():
-        out.print(f"[bold]{plain(name)}[/] failed: {plain(reason)}")
+        # Not wrapped, so that a command in it can be copied.
+        out.print(f"[bold]{plain(name)}[/] failed: {plain(reason)}", soft_wrap=True)
     if len(failed) == len(results.classifiers):
         return
     leading = leading_metric(results)

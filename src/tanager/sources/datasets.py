@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -86,7 +87,8 @@ def is_delta_folder(path: str) -> bool:
         if "*" in address or "." in address.rstrip("/").rpartition("/")[2]:
             return False
         return exists(f"{address.rstrip('/')}/{LOG}{mark}{query}")
-    return ((local_path(path) or Path(path)) / LOG).is_dir()
+    log = (local_path(path) or Path(path)) / LOG
+    return os.path.isdir(log)  # noqa: PTH112 (Path.is_dir raises if the name is too long)
 
 
 def open_lake(url: str) -> Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from tanager.errors import DataError, listed
+from tanager.escaping import cut
 from tanager.sources.formats import (
     IpcTable,
     ParquetTable,
@@ -150,7 +152,7 @@ def find_files(given: str | Path) -> Sequence[Found]:
             return find_remote(given, is_table_file) or _refuse_folder(given)
         path = str(place)
     place = Path(path)
-    if place.is_dir():
+    if os.path.isdir(place):  # noqa: PTH112 (Path.is_dir raises if the name is too long)
         try:
             found = [p for p in sorted(place.rglob("*")) if p.is_file() and is_table_file(p)]
         except OSError as error:
@@ -160,14 +162,14 @@ def find_files(given: str | Path) -> Sequence[Found]:
             ) from error
         files = [(file, file.relative_to(place).parent.parts) for file in found]
         return files or _refuse_folder(path)
-    if place.is_file():
+    if os.path.isfile(place):  # noqa: PTH113
         return [(place, ())]
     if any(mark in path for mark in "*?["):
         matched = map(Path, sorted(glob.glob(path, recursive=True)))  # noqa: PTH207 - takes absolute patterns
         if files := [(file, ()) for file in matched if file.is_file()]:
             return files
         raise DataError(f"No file matches {path}. Check the folder and the pattern.")
-    raise DataError(f"No such file or folder: {path}. Check the path.")
+    raise DataError(f"No such file or folder: {cut(path, 300)}. Check the path.")
 
 
 def _refuse_folder(folder: str) -> NoReturn:
