@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tanager import BayesNetClassifier
+from tanager import BayesNetClassifier, native
 from tanager.classifiers import gaps
 from tanager.classifiers.gaps import complete_rows, expect_and_maximise
 from tanager.codes import Domain, Rows
+from tanager.codes.rows import exact_weights
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ApproximationWarning
@@ -129,6 +130,31 @@ def test_draws_are_as_frequent_as_they_are_likely():
     assert (
         np.bincount(source) == np.where((codes >= domain.arities[:, None]).any(0), 512, 1)
     ).all()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("parents", STRUCTURES.values(), ids=STRUCTURES)
+def test_rows_that_are_alike_are_summed_once_and_count_as_each_on_its_own(
+    parents, mechanism, monkeypatch
+):
+    structure, domain, codes, labels, weights = make(parents, mechanism, n_rows=400)
+    weights = exact_weights(weights / 3, weights.sum())
+    plan = FitPlan(context_of())
+    rows = Rows.in_memory(domain, codes, labels, weights)
+    counts = Counts(rows, plan.context)
+    tables = Laplace().learn(structure, counts, plan)
+    summed, found = [], native.sum_unknown
+    monkeypatch.setattr(
+        native, "sum_unknown", lambda *args: (summed.append(len(args[1]) - 1), found(*args))
+    )
+    alike, log_likelihood, _ = gaps.add_expected(counts, structure, tables)
+    n_alike, summed[:] = sum(summed), []
+    single = Counts(Rows.in_memory(domain, codes, labels, weights, block_rows=1), plan.context)
+    apart, each_alone, _ = gaps.add_expected(single, structure, tables)
+    assert n_alike < sum(summed) / 2
+    assert log_likelihood == each_alone
+    for mine, theirs in zip(alike.trees(structure), apart.trees(structure), strict=True):
+        assert np.array_equal(mine.cell_count, theirs.cell_count)
 
 
 @pytest.mark.parametrize("parents", STRUCTURES.values(), ids=STRUCTURES)

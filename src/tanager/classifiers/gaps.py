@@ -64,8 +64,8 @@ def expect_and_maximise(
     if n_left_out:
         warnings.warn(
             f"{n_left_out} training rows lack so many features that depend on one another that "
-            "their gaps can't be summed out: they count only for features that are known with all "
-            "their parents. Use a structure with fewer parents, or missing='value'.",
+            "these can't be summed out: their families aren't counted in those rows. "
+            "Use a structure with fewer parents, or missing='value'.",
             ApproximationWarning,
             stacklevel=2,
         )

@@ -9,10 +9,9 @@ from math import prod
 from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager import native
-from tanager.codes import Chunk, Codes, Domain, Rows
+from tanager.codes import Chunk, Domain, Rows
 from tanager.codes.hashing import folds_of
 from tanager.codes.rows import exact_weights
 from tanager.counts.runs import Radix, RunStack, collapse, recode
@@ -327,12 +326,9 @@ class Expectation(Protocol):
     """A network's expectations for the unknown features of rows."""
 
     def expected(
-        self, codes: Codes, labels: NDArray[np.integer]
-    ) -> Iterator[tuple[int, Ints, Codes, Floats]]:
-        """Yield a family's position, row positions, codes of its members, and probabilities."""
-
-    def log_likelihood(self, chunk: Chunk) -> Floats:
-        """Return log P(known features, class) of each row; NaN if it can't be computed."""
+        self, chunk: Chunk, total_weight: float, log_likelihood: Floats
+    ) -> Iterator[tuple[int, Chunk]]:
+        """Yield a family's position and its weighted members; write each row's log-likelihood."""
 
 
 class Expected(NamedTuple):
@@ -381,16 +377,13 @@ class _ExpectedPass(FamilyPass):
         return (*super().zero(), np.zeros(2))
 
     def update(self, state: CellCounts, chunk: Chunk) -> CellCounts:
-        weights = chunk.row_weights
-        for place, rows, codes, shares in self.expectation.expected(chunk.codes, chunk.labels):
+        weights, logs = chunk.row_weights, np.empty(chunk.n_rows)
+        for place, part in self.expectation.expected(chunk, self.total_weight, logs):
             at = place - self.first
             if 0 <= at < len(self.radices):
                 radix = self.radices[at]
-                counted = exact_weights(shares * weights[rows], self.total_weight)
-                own = Radix(radix.arities, tuple(range(len(codes))))
-                part = Chunk(codes, chunk.labels[rows], counted, 0)
+                own = Radix(radix.arities, tuple(range(len(part.codes))))
                 _add_keys(radix, state[at], *own.encode(part))
-        logs = self.expectation.log_likelihood(chunk)
         told = ~np.isnan(logs)
         least = LEAST_LOG * max(1, len(chunk.codes))
         terms = weights[told] * np.maximum(logs[told], least)

@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Codes
 from tanager.codes.hashing import row_hash
+from tanager.codes.rows import exact_weights
+from tanager.counts.runs import Radix
 from tanager.numerics import Floats, Ints, starts_of
 from tanager.parameters.tables import Tables, family_members
 from tanager.structure import Structure
@@ -49,6 +51,19 @@ class Unknown:
     def _members(self) -> list[Ints]:
         return [family_members(self.structure, at) for at in range(len(self.structure.selected))]
 
+    @cached_property
+    def _holds(self) -> Bools:
+        """Which features are members of each family, (n_families, n_features)."""
+        holds = np.zeros((len(self._members), len(self.arities)), np.bool_)
+        for at, members in enumerate(self._members):
+            holds[at, members] = True
+        return holds
+
+    def _families(self, summed: Bools) -> list[tuple[int, Ints]]:
+        """Return the families with a feature to sum out in some row, and their members."""
+        some = self._holds[:, summed.any(axis=1)].any(axis=1)
+        return [(int(at), self._members[at]) for at in np.flatnonzero(some)]
+
     def log_sums(self, codes: Codes) -> Floats:
         """Return the sums over families with an unknown member, (n_rows, n_classes), or NaN."""
         unknown = codes >= self.arities[:, None]
@@ -67,34 +82,56 @@ class Unknown:
         return out
 
     def expected(
-        self, codes: Codes, labels: NDArray[np.integer]
-    ) -> Iterator[tuple[int, Ints, Codes, Floats]]:
-        """Yield each family's position and the distribution of its unknown members given the class.
+        self, chunk: Chunk, total_weight: float, log_likelihood: Floats
+    ) -> Iterator[tuple[int, Chunk]]:
+        """Yield each family's position and the expected members of rows with an unknown one.
 
-        That is, row positions (n,), members' codes (n_members, n) and their probabilities (n,);
-        rows past the bound have none.
+        Weights are the rows' weights times the probabilities given the class and known features, on
+        the grid of `total_weight`; members past the bound have none. Writes log P(known features,
+        class) of each row to `log_likelihood`, (n_rows,); NaN past the bound.
+
+        Unknown features that share no family with one another are independent: each connected set
+        is summed once for all rows that agree in the class and in the set's known neighbours.
         """
-        unknown = self._unknown(codes)
-        for rows in self._batches(unknown):
-            some = np.ascontiguousarray(codes[:, rows])
-            batch = _Batch(
-                self, some, unknown[:, rows], unknown[:, rows], labels[rows], marginals=True
-            )
-            for group in batch.groups:
-                spelled, n_cells = batch.spell(group)
-                shares = batch.cells[group.start[:, None] + np.arange(n_cells), 0]
-                shares[np.isnan(batch.sums[group.rows, 0])] = 0.0
-                yield group.family, np.repeat(rows[group.rows], n_cells), spelled, shares.ravel()
-
-    def log_likelihood(self, chunk: Chunk) -> Floats:
-        """Return log P(known features, class) of each row, (n_rows,); NaN as in `log_sums`."""
         known = self.tables.log_joint(self.structure, chunk.codes, self.arities)
-        found = known[np.arange(chunk.n_rows), chunk.labels]
-        gaps = np.flatnonzero(self._unknown(chunk.codes).any(axis=0))
-        found[gaps] += self.log_sums(np.ascontiguousarray(chunk.codes[:, gaps]))[
-            np.arange(len(gaps)), chunk.labels[gaps]
-        ]
-        return np.asarray(found)
+        log_likelihood[:] = known[np.arange(chunk.n_rows), chunk.labels]
+        first = self._connected(self._unknown(chunk.codes))
+        for at in np.unique(first[first >= 0]):
+            rows = first[at] == at
+            alike = _Alike.among(self, chunk.take(rows), first[:, rows] == at)
+            sums = np.full(alike.codes.shape[1], np.nan)
+            for some in self._batches(alike.summed):
+                codes, summed = np.ascontiguousarray(alike.codes[:, some]), alike.summed[:, some]
+                batch = _Batch(self, codes, summed, summed, alike.labels[some], marginals=True)
+                sums[some] = batch.sums[:, 0]
+                for group in batch.groups:
+                    spelled, n_cells = batch.spell(group)
+                    spelled = spelled.reshape(len(spelled), -1, n_cells)
+                    shares = batch.cells[group.start[:, None] + np.arange(n_cells), 0]
+                    shares[np.isnan(batch.sums[group.rows, 0])] = 0.0
+                    place = np.full(len(sums), -1)
+                    place[some[group.rows]] = np.arange(len(group.rows))
+                    places = place[alike.of]
+                    held, step = np.flatnonzero(places >= 0), max(1, BATCH_CELLS // n_cells)
+                    for pairs in (held[i : i + step] for i in range(0, len(held), step)):
+                        weights = shares[places[pairs]] * alike.weights[pairs, None]
+                        weights = exact_weights(weights, total_weight) * alike.times[pairs, None]
+                        members = spelled[:, places[pairs]].reshape(len(spelled), -1)
+                        labels = np.repeat(alike.labels[alike.of[pairs]], n_cells)
+                        yield group.family, Chunk(members, labels, weights.ravel(), 0)
+            log_likelihood[rows] += sums[alike.which]
+
+    def _connected(self, unknown: Bools) -> Ints:
+        """Return the first feature connected with each unknown one, (n_features, n_rows), or -1."""
+        n = len(unknown)
+        first = np.where(unknown, np.arange(n, dtype=np.int32)[:, None], n)
+        order = [m for at in self.structure.topological_order() if len(m := self._members[at]) > 1]
+        before = None
+        while before is None or not np.array_equal(before, first):
+            before = first.copy()
+            for members in (*order, *order[::-1]):
+                first[members] = np.where(unknown[members], first[members].min(axis=0), n)
+        return np.where(unknown, first, -1)
 
     def draw(self, chunk: Chunk, n_draws: int, seed: int) -> tuple[Ints, Codes]:
         """Draw unknown features from P(unknown | known, class), `n_draws` times per incomplete row.
@@ -131,7 +168,7 @@ class Unknown:
         rows = np.flatnonzero(summed.any(axis=0))
         n_classes = self.tables.log_prior.shape[0]
         sizes, largest = np.ones(len(rows)), np.ones(len(rows))
-        for members in self._members:
+        for _, members in self._families(summed):
             lacks = summed[np.ix_(members, rows)]
             cells = np.where(lacks, self.arities[members, None], 1.0).prod(axis=0)
             sizes += cells
@@ -146,6 +183,40 @@ class Unknown:
 def uniforms(seed: int, indices: Ints) -> Floats:
     """Return a number in [0, 1) for each row that depends only on seed and index."""
     return (row_hash(seed, indices) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+class _Alike(NamedTuple):
+    """Rows that lack a connected set of features, by what its sums depend on, and by weight."""
+
+    codes: Codes  # (n_features, n): of each distinct row, zero except in families of the set
+    summed: Bools  # (n_features, n)
+    labels: NDArray[np.uint16]  # (n,)
+    which: Ints  # (n_rows,): every row's distinct row
+    of: Ints  # (n_pairs,): the distinct row of each distinct (row, weight)
+    weights: Floats  # (n_pairs,)
+    times: Ints  # (n_pairs,): how many rows have both
+
+    @classmethod
+    def among(cls, under: Unknown, chunk: Chunk, summed: Bools) -> _Alike:
+        """Return the distinct rows of a chunk."""
+        near = np.zeros_like(summed)
+        for _, members in under._families(summed):
+            near[members] |= summed[members].any(axis=0)
+        arities = under.arities[:, None]
+        codes = np.where(summed, arities, np.where(near, chunk.codes, 0)).astype(chunk.codes.dtype)
+        used = np.flatnonzero(near.any(axis=1))
+        sizes = (under.tables.log_prior.shape[0], *(under.arities[used] + 1).tolist())
+        keys = Radix(sizes, ()).keys(np.concatenate([chunk.labels[None], codes[used]]))
+        order = np.lexsort((chunk.row_weights, *keys[::-1]))
+        keys, weights = keys[:, order], chunk.row_weights[order]
+        new = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))
+        pair = np.flatnonzero(new | np.append(True, weights[1:] != weights[:-1]))
+        of, kept = np.cumsum(new) - 1, order[new]
+        which = np.empty(len(order), np.int64)
+        which[order] = of
+        times = np.diff(np.append(pair, len(order)))
+        labels = chunk.labels[kept]
+        return cls(codes[:, kept], summed[:, kept], labels, which, of[pair], weights[pair], times)
 
 
 class _Batch:
@@ -167,7 +238,7 @@ class _Batch:
         local = np.cumsum(summed, axis=0) - 1  # a feature's index among its row's unknown ones
         self.groups: list[_Group] = []
         scopes: list[Ints] = []
-        for family, members in enumerate(under._members):
+        for family, members in under._families(summed):
             lacks = summed[members]
             # A barren child of a summed-out feature doesn't affect the sum.
             lacks = lacks & ~(unknown[members[-1]] & ~summed[members[-1]])
