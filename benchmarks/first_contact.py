@@ -23,18 +23,18 @@ WIDE = (
     ("auto", "layered", 3000),
 )
 WIDE_CODE = """
-import json, resource, time
+import json, time
 import numpy as np
 from tanager import BayesNetClassifier
+from tanager.engines.keeping import peak_memory_mb
 rng = np.random.default_rng(0)
 y = rng.integers(0, 2, 300)
 X = rng.normal(size=(300, {n}))
 X[:, :5] += y[:, None]
 BayesNetClassifier("{s}", "{p}").fit(X[:, :5], y)
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-before, start = peak(), time.process_time()
+before, start = peak_memory_mb(), time.process_time()
 BayesNetClassifier("{s}", "{p}").fit(X, y)
-print(json.dumps(dict(seconds=time.process_time() - start, mb=peak() - before)))
+print(json.dumps(dict(seconds=time.process_time() - start, mb=peak_memory_mb() - before)))
 """
 
 
