@@ -13,7 +13,7 @@ import pytest
 from tanager import BayesNetClassifier, load, save
 from tanager.codes import CategoricalColumn, Codebook, learn_codebook
 from tanager.codes.asked import join_orders
-from tanager.codes.columns import show_cuts
+from tanager.codes.columns import NumericColumn, show_cuts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import group_labels
@@ -125,6 +125,12 @@ def test_groups_of_ordered_categories_are_named_by_their_ends():
     column = CategoricalColumn("size", pa.array(SIZES), 4, ordered=True)
     groups = np.array([0, 0, 0, 1, 2], np.uint16)
     assert group_labels(column, groups) == ["S to L", "XL", "missing"]
+
+
+def test_a_group_of_a_number_is_named_by_all_its_intervals():
+    column = NumericColumn("x", np.array([1.0, 2.0, 3.0]), 4)
+    groups = np.array([0, 1, 0, 2, 2], np.uint16)
+    assert group_labels(column, groups) == ["<= 1, (2, 3]", "(1, 2]", "> 3, missing"]
 
 
 def test_short_texts_tell_cuts_apart():

@@ -200,11 +200,16 @@ def group_labels(column: Column, groups: Groups) -> list[str]:
     """
     if isinstance(column, NumericColumn):
         edges = np.flatnonzero(np.diff(groups[: len(column.cuts) + 1].astype(np.int64)))
-        own = None if column.missing_code is None else len(edges) + 1
-        return NumericColumn(column.name, column.cuts[edges], own, column.temporal).labels()
-    names = np.array(column.labels(), dtype=object)
+        firsts, own = [0, *(edges + 1).tolist()], None
+        if column.missing_code is not None:
+            own = len(firsts)
+            firsts.append(column.missing_code)
+        merged = NumericColumn(column.name, column.cuts[edges], own, column.temporal)
+        names, groups = np.array(merged.labels(), dtype=object), groups[firsts]
+    else:
+        names = np.array(column.labels(), dtype=object)
     members = [names[groups == g] for g in range(int(groups.max()) + 1)]
-    if not column.ordered:
+    if isinstance(column, NumericColumn) or not column.ordered:
         return [", ".join(some) for some in members]
     return [some[0] if len(some) == 1 else f"{some[0]} to {some[-1]}" for some in members]
 

@@ -20,6 +20,7 @@ from tanager.network import NetworkInformation
 from tanager.report import write_report
 from tanager.report.model_page import render_report
 from tanager.report.model_page.asked import asked_network, scorer_json
+from tanager.report.model_page.card import column_facts
 from tanager.report.model_page.features import counted_bits
 from tanager.report.model_page.held_out import logistic_regression, predict_held_out
 from tanager.report.model_page.rows import pool_neighbours, read_rows
@@ -452,3 +453,8 @@ def test_the_page_says_how_many_edges_other_folds_have(page):
     assert (
         f"{often} of {len(found)} edges also occur in most of the 2 cross-validation models" in page
     )
+
+
+def test_an_audit_that_is_no_list_tells_nothing():
+    codebook = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"]], [0, 1]).network_.codebook
+    assert column_facts({"codes": {"audit": 3}}, codebook) == column_facts({}, codebook)

@@ -26,7 +26,8 @@ def column_facts(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str,
 
     A model file only records how columns are read.
     """
-    found = [f for f in info.get("codes", {}).get("audit", ()) if isinstance(f, Mapping)]
+    audit = info.get("codes", {}).get("audit")
+    found = [f for f in audit if isinstance(f, Mapping)] if isinstance(audit, list) else []
     if not found:
         texts = {
             name: "left out"
