@@ -116,7 +116,8 @@ class Unknown:
                     for pairs in (held[i : i + step] for i in range(0, len(held), step)):
                         weights = shares[places[pairs]] * alike.weights[pairs, None]
                         weights = exact_weights(weights, total_weight) * alike.times[pairs, None]
-                        members = spelled[:, places[pairs]].reshape(len(spelled), -1)
+                        members = np.ascontiguousarray(spelled[:, places[pairs]])
+                        members = members.reshape(len(spelled), -1)
                         labels = np.repeat(alike.labels[alike.of[pairs]], n_cells)
                         yield group.family, Chunk(members, labels, weights.ravel(), 0)
             log_likelihood[rows] += sums[alike.which]
