@@ -182,7 +182,7 @@ def _selection_study() -> Study:
     return Study(
         "What selective kDB is scored by",
         "HDP tables throughout; selective kDB chosen under back-off smoothing or "
-        "under m-estimates (as published), and structures without selection.",
+        "under m-estimates (as published, and the default), and structures without selection.",
         uses,
         tuple(("back-off", other) for other in uses if other != "back-off"),
         rounds=2,
