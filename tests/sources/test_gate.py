@@ -474,3 +474,46 @@ def test_minus_zero_is_zero_among_categories():
     assert np.array_equal(
         clf.predict_proba({"x": pd.Categorical([-0.0] * 6)}), clf.predict_proba({"x": [0.0] * 6})
     )
+
+
+MIDNIGHT, NOON = datetime.datetime(2020, 1, 1), datetime.datetime(2020, 1, 2, 12)
+NESTED = [list, lambda values: pd.DataFrame({"a": pd.Series(values, dtype=object)})]
+
+
+@pytest.mark.parametrize("make", NESTED)
+@pytest.mark.parametrize("turn", [1, -1])
+def test_dates_among_instants_are_midnights(make, turn):
+    # Arrow takes the type of the first value, and cuts off the time of the others.
+    values = [MIDNIGHT.date(), NOON, None, pd.NaT][::turn]
+    given = make(values)
+    source = open_source(given if isinstance(given, pd.DataFrame) else {"a": given})
+    assert source.column("a").to_pylist() == [MIDNIGHT, NOON, None, None][::turn]
+    assert values == [MIDNIGHT.date(), NOON, None, pd.NaT][::turn]  # what was given stays
+
+
+@pytest.mark.parametrize("make", NESTED)
+@pytest.mark.parametrize("number", [5, 5.5, np.int64(5), True])
+@pytest.mark.parametrize(
+    "instant", [NOON, NOON.date(), NOON.time(), datetime.timedelta(1), pd.Timestamp(NOON)]
+)
+def test_numbers_among_dates_are_refused(make, instant, number):
+    for values in ([instant, number], [number, instant], [instant, None, number]):
+        given = make(values)
+        with pytest.raises(ColumnTypeError, match=f"Column 'a' holds a {type(instant).__name__}"):
+            open_source(given if isinstance(given, pd.DataFrame) else {"a": given})
+
+
+@pytest.mark.parametrize("make", NESTED)
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.float64, np.longdouble])
+def test_fractions_among_whole_numbers_are_kept(make, kind):
+    given = make([kind(0.5), 1, None])
+    source = open_source(given if isinstance(given, pd.DataFrame) else {"a": given})
+    assert source.column("a").to_pylist() == [0.5, 1.0, None]
+
+
+def test_a_frame_names_its_columns_alike_whatever_they_hold():
+    names = pd.MultiIndex.from_tuples([("a", 1), ("a", 2)])
+    plain, mixed = ([1, 2], [3, 4]), ([1, None], [0.5, 4])
+    frames = [pd.DataFrame(dict(zip(names, columns, strict=True))) for columns in (plain, mixed)]
+    frames.append(frames[1].astype(object))
+    assert len({open_source(frame).names for frame in frames}) == 1

@@ -8,6 +8,7 @@ distinct.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -21,6 +22,8 @@ from tanager.escaping import abridged
 
 EXACT = 2**53  # floats represent every whole number up to here
 _INSTANTS = (np.datetime64, np.timedelta64)
+_TIMES = (date, time, timedelta)
+_ODD_FLOATS = (np.float16, np.longdouble)  # Arrow cuts off their fractions among integers
 _UNREADABLE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
@@ -53,6 +56,8 @@ def admit_column(values: Any, what: str) -> pa.Array:
             f"{what} is a {type(values).__name__}, which has no order of rows. Pass its values as "
             "a list or an array."
         )
+    if _misleads(values):
+        return _from_objects(np.asarray(values), what)
     if hasattr(values, "__arrow_c_stream__"):
         if type(getattr(values, "dtype", None)).__name__ == "PeriodDtype":
             values = values.dt.to_timestamp()
@@ -73,11 +78,13 @@ def pandas_to_arrow(frame: Any) -> pa.Table:
         if convert is not None:
             frame = frame.copy(deep=False)
             frame.isetitem(at, convert(frame.iloc[:, at]))
-    try:
-        return pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None)
-    except _UNREADABLE:
-        pass  # a column has mixed types or one that Arrow lacks: convert each separately
     names = [str(name) for name in frame.columns]
+    if not any(_misleads(frame.iloc[:, at]) for at in range(len(names))):
+        try:
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            return table.replace_schema_metadata(None).rename_columns(names)
+        except _UNREADABLE:
+            pass  # a column has mixed types or one that Arrow lacks: convert each separately
     columns = [admit_column(frame.iloc[:, at], f"Column {name!r}") for at, name in enumerate(names)]
     return pa.table(columns, names=names)
 
@@ -180,18 +187,44 @@ def _joined(values: pa.Array | pa.ChunkedArray) -> pa.Array:
     return join_chunks(values.cast(pa.large_string()) if values.type == pa.string() else values)
 
 
+def _misleads(values: Any) -> bool:
+    """Return whether a pandas column has objects of which Arrow would lose a part."""
+    kind, odd = getattr(values, "dtype", None), (*_TIMES, *_ODD_FLOATS)
+    objects = isinstance(kind, np.dtype) and kind.kind == "O"
+    return objects and any(issubclass(one, odd) for one in set(map(type, np.asarray(values))))
+
+
 def _from_objects(values: NDArray[Any], what: str) -> pa.Array:
     """Convert Python objects to the type that Arrow infers, or to numbers; raise otherwise."""
-    array = None
+    array, kinds = None, set(map(type, values))
     try:
-        if any(isinstance(value, _INSTANTS) for value in values):
+        if any(issubclass(kind, _INSTANTS) for kind in kinds):
             return pa.array(_instants(values), from_pandas=True)
-        array = _joined(pa.array(values, from_pandas=True))
+        if any(issubclass(kind, _TIMES) for kind in kinds):
+            array = pa.array(_times(values), from_pandas=True)
+        elif not any(issubclass(kind, _ODD_FLOATS) for kind in kinds):
+            array = _joined(pa.array(values, from_pandas=True))
     except _UNREADABLE:
         pass
     if array is not None and not pa.types.is_nested(array.type):
         return _from_arrow(array, what)
     return _from_mixed(values, what)
+
+
+def _times(values: NDArray[Any]) -> list[Any]:
+    """Return Python dates, times or durations; dates among instants become midnights.
+
+    Arrow would cut instants among dates to days, and count numbers from 1970.
+    """
+    found = [None if _is_gap(value) else value for value in values]
+    present = [value for value in found if value is not None]
+    if not any(all(isinstance(value, kind) for value in present) for kind in _TIMES):
+        raise TypeError("dates, times or durations among other values")
+    if any(isinstance(value, datetime) for value in present):
+        for at, value in enumerate(found):
+            if value is not None and not isinstance(value, datetime):
+                found[at] = datetime.combine(value, time())
+    return found
 
 
 def _instants(values: NDArray[Any]) -> NDArray[Any]:
