@@ -244,13 +244,15 @@ static void draw_row(Work *w, double number, uint16_t *out, int64_t stride)
 /* For each row, sum its variables out of the product of its factors. factors: logs on entry, their
  * largest subtracted here; with `marginals` the members' joint probabilities on return. Variables
  * of a row are numbered from 0 within it. Rows past max_cells get a sum that isn't a number, and
- * nothing else; so do rows whose factors don't fit their variables. Draws need a single class. */
+ * nothing else; so do rows whose factors don't fit their variables. Each row is drawn as often as it
+ * has numbers, variable by variable, row after row; draws need a single class. */
 static int64_t run_sum_unknown(Argument *arguments)
 {
     const int64_t *variable_start = LONGS(1), *members = LONGS(2), *member_start = LONGS(3);
     const int64_t *factor_start = LONGS(4), *cell_start = LONGS(5);
-    int64_t n_rows = LENGTH(1, 0) - 1, n_classes = LENGTH(6, 1), n_draws = LENGTH(7, 1);
-    int64_t n_most = 1, t_most = 1, room = 0, answer = 0;
+    const int64_t *number_start = LONGS(8);
+    int64_t n_rows = LENGTH(1, 0) - 1, n_classes = LENGTH(6, 1);
+    int64_t n_most = 1, t_most = 1, room = 0, drawn = 0, answer = 0;
     for (int64_t r = 0; r < n_rows; r++) {
         n_most = most(n_most, variable_start[r + 1] - variable_start[r]);
         t_most = most(t_most, factor_start[r + 1] - factor_start[r]);
@@ -278,8 +280,11 @@ static int64_t run_sum_unknown(Argument *arguments)
         w.joined = (double **)(pointers + 2 * n_tables);
         w.around = words, w.cost = cost, w.done = done;
         int64_t n_given = factor_start[r + 1] - factor_start[r];
-        double *log_sums = DOUBLES(10) + r * n_classes;
-        int fits = n_classes == 1 || n_draws == 0;
+        double *log_sums = DOUBLES(11) + r * n_classes;
+        int64_t n_draws = number_start[r + 1] - number_start[r];
+        int64_t first = r ? drawn : 0;
+        drawn = first + w.n_variables * n_draws;
+        int fits = (n_classes == 1 || n_draws == 0) && drawn <= LENGTH(12, 0);
         for (int64_t t = 0; t < n_given; t++) {
             int64_t f = factor_start[r] + t;
             w.members[t] = members + member_start[f];
@@ -291,7 +296,7 @@ static int64_t run_sum_unknown(Argument *arguments)
                 fits &= w.members[t][a] < w.n_variables;
             fits = fits && cells_of(&w, w.members[t], w.n_members[t]) == n_cells;
         }
-        int64_t size = fits ? plan_row(&w, n_given, (double)NUMBER(8)) : -1;
+        int64_t size = fits ? plan_row(&w, n_given, (double)NUMBER(9)) : -1;
         if (at < n_rows) {
             room = most(room, size * n_classes);
             if (r == n_rows - 1 && !(arena = malloc(sizeof(double) * (size_t)(room + 1))))
@@ -315,9 +320,8 @@ static int64_t run_sum_unknown(Argument *arguments)
         }
         go_up(&w, n_given, arena, log_sums);
         for (int64_t d = 0; d < n_draws; d++)
-            draw_row(&w, DOUBLES(7)[r * n_draws + d], SHORTS(11) + variable_start[r] * n_draws + d,
-                     n_draws);
-        if (NUMBER(9))
+            draw_row(&w, DOUBLES(7)[number_start[r] + d], SHORTS(12) + first + d, n_draws);
+        if (NUMBER(10))
             go_down(&w, n_given);
     }
     free(longs), free(pointers), free(words), free(cost), free(done), free(arena);
@@ -331,8 +335,9 @@ KERNEL(sum_unknown,
        "factor_start: int64[n_rows + 1] rising to n_factors\n"
        "cell_start: int64[n_factors + 1] rising to n_cells\n"
        "factors: float64[n_cells, n_classes] written\n"
-       "numbers: float64[n_rows, n_draws]\n"
+       "numbers: float64[n_numbers]\n"
+       "number_start: int64[n_rows + 1] rising to n_numbers\n"
        "max_cells: int from 1\n"
        "marginals: int from 0\n"
        "log_sums: float64[n_rows, n_classes] written\n"
-       "draws: uint16[n_variables, n_draws] written")
+       "draws: uint16[n_drawn] written")

@@ -397,6 +397,7 @@ def sum_unknown(
     cell_start: Ints,
     factors: Floats,
     numbers: Floats,
+    number_start: Ints,
     max_cells: int,
     marginals: int,
     log_sums: Floats,

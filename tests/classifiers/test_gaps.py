@@ -157,6 +157,28 @@ def test_rows_that_are_alike_are_summed_once_and_count_as_each_on_its_own(
         assert np.array_equal(mine.cell_count, theirs.cell_count)
 
 
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("parents", STRUCTURES.values(), ids=STRUCTURES)
+def test_rows_that_are_alike_are_summed_once_and_drawn_like_each_on_its_own(
+    parents, mechanism, monkeypatch
+):
+    structure, domain, codes, labels, _ = make(parents, mechanism, n_rows=400)
+    counts = Counts(Rows.in_memory(domain, codes, labels), context_of())
+    tables = Laplace().learn(structure, counts, FitPlan(context_of()))
+    summed, found = [], native.sum_unknown
+    monkeypatch.setattr(
+        native, "sum_unknown", lambda *args: (summed.append(len(args[1]) - 1), found(*args))
+    )
+    unknown = Unknown(structure, tables, domain.arities)
+    source, drawn = unknown.draw(counts.rows.gather(), 4, seed=3)
+    assert sum(summed) < (codes >= domain.arities[:, None]).any(axis=0).sum() / 2
+    single = Rows.in_memory(domain, codes, labels, block_rows=1)
+    alone = [unknown.draw(chunk, 4, seed=3)[1] for chunk in single.chunks()]
+    assert np.array_equal(drawn, np.hstack(alone))
+    assert np.array_equal(np.bincount(source), [one.shape[1] for one in alone])
+    assert (drawn < domain.arities[:, None]).all()
+
+
 @pytest.mark.parametrize("parents", STRUCTURES.values(), ids=STRUCTURES)
 def test_threads_and_chunks_change_no_bit(parents):
     structure, domain, codes, labels, weights = make(parents, n_rows=60)

@@ -248,12 +248,16 @@ def sum_unknown(rng):
     cell_start = np.cumsum([0, *map(np.prod, shapes)])
     member_start = np.cumsum([0, *map(len, flat)])
     variables = np.concatenate(sizes), starts[0], np.concatenate(flat)
-    for n_classes, n_draws, marginals, max_cells in [(3, 0, 0, 99), (1, 5, 1, 99), (2, 0, 1, 20)]:
+    n_draws = np.array([5, 0, 3, 40])
+    for n_classes, draws, marginals, max_cells in [
+        *((3, 0, 0, 99), (1, 1, 1, 99), (2, 0, 1, 20), (1, 1, 0, 20))
+    ]:
+        number_start = np.cumsum([0, *(n_draws * draws)])
         yield [
             *(*variables, member_start, starts[1], cell_start),
-            *(rng.normal(size=(cell_start[-1], n_classes)), rng.random((4, n_draws))),
-            *(max_cells, marginals, np.zeros((4, n_classes))),
-            np.zeros((starts[0][-1], n_draws), np.uint16),
+            *(rng.normal(size=(cell_start[-1], n_classes)), rng.random(number_start[-1])),
+            *(number_start, max_cells, marginals, np.zeros((4, n_classes))),
+            np.zeros(int(np.diff(starts[0]) @ np.diff(number_start)), np.uint16),
         ]
 
 

@@ -6,7 +6,7 @@ loop sums out the unknown features, row by row: the result for a row depends onl
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -96,9 +96,7 @@ class Unknown:
         known = self.tables.log_joint(self.structure, chunk.codes, self.arities)
         log_likelihood[:] = known[np.arange(chunk.n_rows), chunk.labels]
         first = self._connected(self._unknown(chunk.codes))
-        for at in np.unique(first[first >= 0]):
-            rows = first[at] == at
-            alike = _Alike.among(self, chunk.take(rows), first[:, rows] == at)
+        for alike in self._alike(chunk, first):
             sums = np.full(alike.codes.shape[1], np.nan)
             for some in self._batches(alike.summed):
                 codes, summed = np.ascontiguousarray(alike.codes[:, some]), alike.summed[:, some]
@@ -120,7 +118,19 @@ class Unknown:
                         members = members.reshape(len(spelled), -1)
                         labels = np.repeat(alike.labels[alike.of[pairs]], n_cells)
                         yield group.family, Chunk(members, labels, weights.ravel(), 0)
-            log_likelihood[rows] += sums[alike.which]
+            np.add.at(log_likelihood, alike.rows, sums[alike.which])
+
+    def _alike(self, chunk: Chunk, first: Ints) -> Iterator[_Alike]:
+        """Yield the distinct rows of the connected sets of a chunk, those of many sets at once."""
+        found: list[_Alike] = []
+        for at in np.unique(first[first >= 0]):
+            some = first[at] == at
+            found.append(_Alike.among(self, chunk, some, first[:, some] == at))
+            if sum(one.codes.size for one in found) > BATCH_CELLS:
+                yield _Alike.joined(found)
+                found = []
+        if found:
+            yield _Alike.joined(found)
 
     def _connected(self, unknown: Bools) -> Ints:
         """Return the first feature connected with each unknown one, (n_features, n_rows), or -1."""
@@ -142,18 +152,32 @@ class Unknown:
         its index, and are evenly spaced.
         """
         unknown = self._unknown(chunk.codes)
-        copies = np.where(unknown.any(axis=0), n_draws, 1)
+        some: Bools = np.asarray(unknown.any(axis=0))
+        copies, lacking = np.where(some, n_draws, 1), np.flatnonzero(some)
         source = np.repeat(np.arange(chunk.n_rows), copies)
         first = np.cumsum(copies) - copies
         codes = np.ascontiguousarray(chunk.codes[:, source])
+        if not len(lacking):
+            return source, codes
         numbers = (np.arange(n_draws) + uniforms(seed, chunk.indices)[:, None]) / n_draws
-        for rows in self._batches(unknown):
-            some, missing = np.ascontiguousarray(chunk.codes[:, rows]), unknown[:, rows]
-            batch = _Batch(self, some, missing, missing, chunk.labels[rows], numbers=numbers[rows])
+        alike = _Alike.among(self, chunk._replace(weights=None), some, unknown[:, some])
+        order = np.argsort(alike.which, kind="stable")
+        start = np.searchsorted(alike.which[order], np.arange(alike.codes.shape[1] + 1))
+        for at in self._batches(alike.summed):
+            missing, sizes = alike.summed[:, at], start[at + 1] - start[at]
+            mine = lacking[order[_spans(start[at], sizes)]]  # one distinct row after the other
+            batch = _Batch(
+                *(self, np.ascontiguousarray(alike.codes[:, at]), missing, missing),
+                alike.labels[at],
+                numbers=(numbers[mine].ravel(), starts_of(sizes * n_draws)),
+            )
             row, feature = np.nonzero(missing.T)
-            drawn = np.isfinite(batch.sums[row, 0])
-            places = first[rows][row[drawn]][:, None] + np.arange(n_draws)
-            codes[feature[drawn][:, None], places] = batch.draws[drawn]
+            # Every unknown feature of a distinct row has as many draws as the rows like it.
+            drawn = np.repeat(np.isfinite(batch.sums[row, 0]), sizes[row] * n_draws)
+            own = mine[_spans(starts_of(sizes)[row], sizes[row])]
+            places = (first[own][:, None] + np.arange(n_draws)).ravel()[drawn]
+            feature = np.repeat(feature, sizes[row] * n_draws)[drawn]
+            codes[feature, places] = batch.draws[drawn]
         return source, codes
 
     def _unknown(self, codes: Codes) -> Bools:
@@ -186,20 +210,27 @@ def uniforms(seed: int, indices: Ints) -> Floats:
     return (row_hash(seed, indices) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
 
-class _Alike(NamedTuple):
-    """Rows that lack a connected set of features, by what its sums depend on, and by weight."""
+def _spans(starts: Ints, sizes: Ints) -> Ints:
+    """Return starts[i], starts[i] + 1, .. for `sizes[i]` numbers, one i after the other."""
+    return np.arange(sizes.sum()) + np.repeat(starts - starts_of(sizes)[:-1], sizes)
 
-    codes: Codes  # (n_features, n): of each distinct row, zero except in families of the set
+
+class _Alike(NamedTuple):
+    """Rows that lack some features, by what sums over these depend on, and by weight."""
+
+    codes: Codes  # (n_features, n): of each distinct row, zero except in families it sums over
     summed: Bools  # (n_features, n)
     labels: NDArray[np.uint16]  # (n,)
+    rows: Ints  # (n_rows,): positions in the chunk
     which: Ints  # (n_rows,): every row's distinct row
     of: Ints  # (n_pairs,): the distinct row of each distinct (row, weight)
     weights: Floats  # (n_pairs,)
     times: Ints  # (n_pairs,): how many rows have both
 
     @classmethod
-    def among(cls, under: Unknown, chunk: Chunk, summed: Bools) -> _Alike:
-        """Return the distinct rows of a chunk."""
+    def among(cls, under: Unknown, chunk: Chunk, some: Bools, summed: Bools) -> _Alike:
+        """Return the distinct rows of some of a chunk's, and what each sums out."""
+        chunk, rows = chunk.take(some), np.flatnonzero(some)
         near = np.zeros_like(summed)
         for _, members in under._families(summed):
             near[members] |= summed[members].any(axis=0)
@@ -217,7 +248,18 @@ class _Alike(NamedTuple):
         which[order] = of
         times = np.diff(np.append(pair, len(order)))
         labels = chunk.labels[kept]
-        return cls(codes[:, kept], summed[:, kept], labels, which, of[pair], weights[pair], times)
+        weights = weights[pair]
+        return cls(codes[:, kept], summed[:, kept], labels, rows, which, of[pair], weights, times)
+
+    @classmethod
+    def joined(cls, parts: Sequence[_Alike]) -> _Alike:
+        """Return the distinct rows of several sets of features together."""
+        starts = starts_of([len(one.labels) for one in parts])
+        moved = [
+            one._replace(which=one.which + start, of=one.of + start)
+            for one, start in zip(parts, starts, strict=False)
+        ]
+        return cls(*(np.concatenate(arrays, axis=-1) for arrays in zip(*moved, strict=True)))
 
 
 class _Batch:
@@ -232,7 +274,7 @@ class _Batch:
         labels: NDArray[np.integer] | None,
         *,
         marginals: bool = False,
-        numbers: Floats | None = None,
+        numbers: tuple[Floats, Ints] | None = None,  # of each row's draws, and where they start
     ) -> None:
         self.under, self.codes = under, codes
         n_rows = codes.shape[1]
@@ -274,8 +316,9 @@ class _Batch:
         n_variables = summed.sum(axis=0)
         self.sums = np.empty((n_rows, n_classes))
         feature = np.nonzero(summed.T)[1]
-        numbers = np.zeros((n_rows, 0)) if numbers is None else numbers
-        self.draws = np.empty((len(feature), numbers.shape[1]), np.uint16)
+        drawn_at, number_start = numbers or (np.zeros(0), np.zeros(n_rows + 1, np.int64))
+        n_drawn = int(n_variables @ np.diff(number_start))
+        self.draws = np.empty(n_drawn, np.uint16)  # row by row, variable by variable
         native.sum_unknown(
             under.arities[feature],
             starts_of(n_variables),
@@ -284,7 +327,8 @@ class _Batch:
             np.searchsorted(row[order], np.arange(n_rows + 1)),
             cell_start,
             self.cells,
-            np.ascontiguousarray(numbers),
+            drawn_at,
+            number_start,
             under.max_cells,
             int(marginals),
             self.sums,

@@ -17,6 +17,7 @@ def sum_unknown(
     cell_start,
     factors,
     numbers,
+    number_start,
     max_cells,
     marginals,
     log_sums,
@@ -26,7 +27,12 @@ def sum_unknown(
     given = factors.copy()
     factors[:] = np.nan  # whatever is left there
     n_classes = factors.shape[1]
+    done = 0
     for r in range(len(log_sums)):
+        own = numbers[number_start[r] : number_start[r + 1]]
+        n_drawn = len(own) * (variable_start[r + 1] - variable_start[r])
+        found = draws[done : done + n_drawn].reshape(-1, max(len(own), 1))
+        done += n_drawn
         first, end = variable_start[r], variable_start[r + 1]
         sizes = arities[first:end].tolist()
         scopes = [
@@ -36,8 +42,6 @@ def sum_unknown(
         order, largest = _order(sizes, scopes)
         if largest * n_classes > max_cells:
             log_sums[r] = np.nan
-            if numbers.shape[1]:
-                draws[first:end] = 0
             continue
         tables = [
             np.exp(given[cell_start[f] : cell_start[f + 1]]).reshape(
@@ -58,8 +62,8 @@ def sum_unknown(
                 kept = np.moveaxis(shares, scope, range(len(scope)))
                 kept = kept.sum(axis=tuple(range(len(scope), len(sizes))))
                 factors[cell_start[f] : cell_start[f + 1]] = kept.reshape(-1, n_classes)
-        for d, number in enumerate(numbers[r]):
-            draws[first:end, d] = _invert(shares[..., 0], order[::-1], number)
+        for d, number in enumerate(own):
+            found[:, d] = _invert(shares[..., 0], order[::-1], number)
 
 
 def _order(sizes, scopes):
