@@ -48,18 +48,17 @@ def expect_and_maximise(
     `rounds`, `converged`, and the `log_likelihood` of known values before each round and after.
     """
     expected, trace, by = counts, list[float](), learner if learner.generative else HDP()
+    draft = replace(plan, intervals=False)
     while True:
-        inner = plan.inner()
-        tables = by.learn(structure, expected, inner)
+        tables = by.learn(structure, expected, draft.inner())
         following, log_likelihood, n_left_out = add_expected(counts, structure, tables)
         trace.append(log_likelihood)
         converged = len(trace) > 1 and abs(trace[-1] - trace[-2]) <= tol * counts.rows.total_weight
         if converged or len(trace) > rounds:
             break
         expected = following
-    if by is not learner:
-        inner = plan.inner()
-        tables = learner.learn(structure, expected, inner)
+    inner = plan.inner()  # with intervals, if they are wanted, and by the learner itself
+    tables = learner.learn(structure, expected, inner)
     plan.context.record("parameters").update(inner.context.info.get("parameters", {}))
     if n_left_out:
         warnings.warn(
@@ -101,7 +100,7 @@ def complete_rows(counts: Counts, plan: FitPlan, most_draws: int = MOST_DRAWS) -
         while n_draws > 1 and n_draws * n_drawn > DRAWN_ROWS:
             n_draws //= 2
         grouped = Counts(group_rows(rows, groups), context)
-        draft = replace(plan.inner(), limits=None, prior=None)
+        draft = replace(plan.inner(), limits=None, prior=None, intervals=False)
         source, within = grouped, tuple(map(_within, counts.values, groups))
         tree = TAN(root="information", adjusted=True)
         for _ in range(2):
