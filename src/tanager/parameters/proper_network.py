@@ -53,7 +53,7 @@ CLASS_FACTORS = 1.0, 3.0, 10.0  # of both, tried in turn while predictions miss 
 FEW_MISSED = 0.05  # of P(class | value): as many as 95 % intervals miss by chance
 MISSED_ROWS = 30.0  # of a value whose prediction is compared with its counts
 LEAST_CLASS_ITERATIONS = 25
-CLASS_TOL = 0.01  # relative to the first descent's tolerance
+CLASS_TOL = 0.1  # relative to the first descent's tolerance
 TINY = np.finfo(float).tiny
 
 
