@@ -9,6 +9,7 @@ import pytest
 import tanager.parameters
 import tanager.structure
 from tanager import BayesNetClassifier
+from tanager.cli.options import written_here
 from tanager.errors import ConfigurationError
 from tanager.losses import HybridMargin, Margin
 from tanager.parameters import Hybrid
@@ -57,8 +58,11 @@ def test_values_of_another_type_are_refused_in_losses(loss):
 
 
 def test_a_text_is_no_flag():
-    with pytest.raises(ConfigurationError, match=r"adjusted='no'. Allowed: True or False"):
+    with pytest.raises(ConfigurationError, match=r"adjusted='no'. Allowed: True or False") as told:
         fit("structure", "tan(adjusted='no')")
+    assert told.value.parameter == "adjusted"
+    # The command line has no option of that name.
+    assert written_here(told.value) == "TAN: adjusted='no'. Allowed: True or False."
 
 
 @pytest.mark.parametrize(

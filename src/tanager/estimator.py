@@ -87,7 +87,7 @@ class Estimator(_Ground):
         """Raise an error that says what is allowed, unless the parameter is valid."""
         if not is_good:
             given = f"{type(self).__name__}: {name}={getattr(self, name)!r}"
-            raise ConfigurationError(f"{given}. Allowed: {allowed}.")
+            raise ConfigurationError(f"{given}. Allowed: {allowed}.", parameter=name)
 
     def _choose(self, name: str, among: Iterable[str]) -> None:
         """Refuse a parameter that isn't one of the given words."""

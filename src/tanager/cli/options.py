@@ -221,9 +221,11 @@ def written_here(error: TanagerError) -> str:
 
     >>> written_here(ConfigurationError("n_jobs=0 has no meaning.", parameter="n_jobs"))
     '--jobs 0 has no meaning.'
+
+    Options of a learner stay as they are: they're part of ``--structure`` or ``--parameters``.
     """
     name, text = error.parameter, str(error)
-    if name is None:
+    if name is None or text.partition(": ")[2].startswith(f"{name}="):
         return text
     option = OPTIONS.get(name, f"--{name.replace('_', '-')}")
     rest = text.removeprefix(name)
