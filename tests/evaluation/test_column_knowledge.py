@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, DataError
 from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
 from tanager.evaluation.metrics import log_loss
 from tanager.evaluation.runner import Bench
@@ -119,15 +120,34 @@ def test_classes_are_in_their_order(labels, said, expected):
     ]
 
 
-def test_ordered_classes_that_are_not_those_of_the_table_are_told():
-    table = pa.table({"x": [1, 2, 3], "y": ["low", "mid", "high"]})
-    with pytest.raises(ConfigurationError, match="are 'high', 'low', 'mid'"):
-        Dataset("d", table, "y", classes_ordered=("low", "high")).load()
-    dataset = Dataset("d", table, "y", classes_ordered=("low", "high"))
-    results = Experiment([dataset], ["naive/laplace"], CrossValidation(1, 2)).run()
-    assert {failure["error"].partition(",")[0] for failure in results.failures} == {
-        "classes_ordered has 'low'"
-    }
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"classes_ordered": ("low", "high")}, "but the classes of dataset 'd' are"),
+        ({"monotonic": ("x=height:+1",)}, "names the class 'height' along 'x'"),
+    ],
+)
+@pytest.mark.parametrize("as_file", [False, True])
+def test_classes_that_are_not_those_of_the_table_are_refused_before_any_cell(
+    tmp_path, as_file, said, words
+):
+    table = pa.table({"x": [1, 2, 3] * 9, "y": ["low", "mid", "high"] * 9})
+    if as_file:
+        pq.write_table(table, tmp_path / "d.parquet")
+    dataset = Dataset("d", tmp_path / "d.parquet" if as_file else table, "y", **said)
+    experiment = Experiment([dataset], ["naive/layered"], CrossValidation(1, 2))
+    with pytest.raises(ConfigurationError, match=words) as told:
+        experiment.run(tmp_path / "run.jsonl")
+    assert told.value.parameter in said
+    assert not (tmp_path / "run.jsonl").exists()
+
+
+def test_classes_are_what_a_fit_takes_them_for():
+    """Minus zero is zero, and NaN is no class."""
+    numbers = pa.table({"x": [1.0, 2.0, 3.0] * 4, "y": [0.0, -0.0, 1.0] * 4})
+    assert Dataset("d", numbers, "y").load().classes == ("0", "1")
+    with pytest.raises(DataError, match="is missing in 1 rows"):
+        Dataset("d", pa.table({"x": [1, 2], "y": [0.0, float("nan")]}), "y").load()
 
 
 @pytest.mark.parametrize("labels", [("mid", "low", "high"), (9, 8, 10)])

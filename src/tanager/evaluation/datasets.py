@@ -93,9 +93,12 @@ class Dataset:
     classes_ordered: tuple[str, ...] = ()
 
     def check(self) -> int:
-        """Check that the table and its columns exist, and return its number of rows."""
+        """Check that columns and classes exist in the table, and return its number of rows."""
         opened = self.open()
         self._check_columns(opened.names)
+        if self.classes_ordered or self.monotonic:
+            classes = self._classes(opened.column(self.target))
+            self.signs(classes, classes)
         return opened.n_rows
 
     def open(self) -> Source:
@@ -139,8 +142,9 @@ class Dataset:
                 found[name] = asked
         return found
 
-    def _order(self, names: Sequence[str], kind: Any) -> list[str]:
+    def _classes(self, target: pa.Array) -> list[str]:
         """Return the names of the classes from lowest to highest."""
+        names, kind = _names(target).unique().drop_null().to_pylist(), target.type
         if self.classes_ordered:
             if sorted(self.classes_ordered) != sorted(names):
                 raise ConfigurationError(
@@ -174,19 +178,20 @@ class Dataset:
         table = _read(self.open())
         self._check_columns(table.column_names)
         target = table.column(self.target).combine_chunks()
-        if target.null_count:
+        n_missing = target.is_null(nan_is_null=True).true_count
+        if n_missing:
             raise DataError(
                 f"dataset {self.name!r}: target {self.target!r} is missing in "
-                f"{target.null_count} rows. Drop those rows first."
+                f"{n_missing} rows. Drop those rows first."
             )
         if self.train_rows is not None and not 0 < self.train_rows < len(table):
             raise ConfigurationError(
                 f"dataset {self.name!r}: train_rows={self.train_rows} leaves no rows for training "
                 f"or for testing; the table has {len(table)} rows."
             )
-        texts = pc.cast(target, pa.string())
-        classes = self._order(texts.unique().to_pylist(), target.type)
-        labels = pc.index_in(texts, pa.array(classes, pa.string())).to_numpy().astype(np.int64)
+        classes = self._classes(target)
+        places = pc.index_in(_names(target), pa.array(classes, pa.string()))
+        labels = places.to_numpy().astype(np.int64)
         features = table.drop_columns([self.target, *self.drop]).combine_chunks()
         return Loaded(features, target, labels, tuple(classes))
 
@@ -216,6 +221,13 @@ class Dataset:
         if self.style not in (None, TextStyle()):
             facts |= {key: value for key, value in vars(self.style).items() if value is not None}
         return facts
+
+
+def _names(target: pa.Array) -> pa.Array:
+    """Return the class of each row as text."""
+    if types.is_floating(target.type):
+        target = pc.add(target, pa.scalar(0.0, target.type))  # -0.0 is 0.0
+    return pc.cast(target, pa.string())
 
 
 def is_number(kind: pa.DataType) -> bool:
