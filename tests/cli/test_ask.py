@@ -118,3 +118,14 @@ def test_ask_says_what_the_answer_depends_on(model, network, capsys):
     assert call("ask", model, *asked, "--best", "2") == 2
     assert call("ask", model, "churn", "--sensitivity") == 2
     assert "NAME=VALUE" in capsys.readouterr().err
+
+
+def test_a_value_called_missing_is_not_a_missing_cell(tmp_path, capsys):
+    table = pa.table({"a": ["missing", None, "b", "missing"] * 15, "y": [0, 1, 1, 0] * 15})
+    network = BayesNetClassifier("naive", "laplace").fit(table, "y").network_
+    network.save(tmp_path / "model.tanager")
+    for said, value in (("missing", "missing"), ("", None), ("missing ", None)):
+        asked = ("ask", tmp_path / "model.tanager", "--given", f"a={said}", "--json")
+        assert call(*asked) == 0
+        found = json.loads(capsys.readouterr().out)["probabilities"]
+        np.testing.assert_allclose(found, network.query("y", {"a": value}).probabilities)

@@ -12,7 +12,7 @@ from tanager.errors import ConfigurationError, ModelFileError
 from tanager.network import Network
 from tanager.network.files import checksum
 from tanager.parameters import GroupedTable
-from tanager.structure import KDB
+from tanager.structure import KDB, Fixed
 
 
 @pytest.fixture(scope="module", params=["naive", "tan", "2-tree", "default"])
@@ -241,3 +241,17 @@ def test_an_edited_network_is_still_compared_with_its_training_rows(fitted):
                 c.tolist() for c in network.reference.cells
             ]
             assert edited.drift(table).n_rows == network.drift(table).n_rows
+
+
+def test_a_value_called_missing_has_tables_of_its_own():
+    rng = np.random.default_rng(0)
+    p = np.array(["missing", "a", None], object)[rng.integers(0, 3, 300)]
+    x = np.where(rng.random(300) < np.where(p == "missing", 0.9, 0.2), "u", "w")
+    y = rng.integers(0, 2, 300)
+    structure = Fixed({"p": [], "x": ["p"]})
+    network = BayesNetClassifier(structure, "laplace").fit({"p": p, "x": x}, y).network_
+    table = network.table("x")
+    assert [parent for _, parent in table.contexts[:3]] == ["a", "missing", "missing "]
+    again = network.with_table("x", table).table("x")
+    np.testing.assert_allclose(again.probabilities, table.probabilities)
+    assert network.query("p").to_pandas().index.is_unique

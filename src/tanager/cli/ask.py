@@ -167,7 +167,10 @@ def read_given(network: Network, given: list[str]) -> dict[str, Any]:
 
 def _read_value(column: Column, value: str, given: str) -> Any:
     """Parse one value, a set of values or an interval."""
-    if value in ("", "missing"):
+    values: dict[str, Any] = {}
+    if not isinstance(column, NumericColumn):
+        values = dict(zip(column.labels(), column.values.to_pylist(), strict=False))
+    if value.rstrip() in ("", "missing") and value not in values:
         return None
     if isinstance(column, NumericColumn):
         low, sign, high = value.partition("..")
@@ -175,7 +178,6 @@ def _read_value(column: Column, value: str, given: str) -> Any:
             ends = [_number(column, end, given) if end else None for end in (low, high)]
             return Interval(*ends)
         return _number(column, value, given)
-    values = dict(zip(column.labels(), column.values.to_pylist(), strict=False))
     parts = [value] if value in values else value.split("|")
     unknown = [part for part in parts if part not in values]
     if unknown:

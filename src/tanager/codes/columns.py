@@ -65,8 +65,13 @@ class _CodedColumn(Frozen):
         return self.arity if self.missing_code is None else self.missing_code
 
     def labels(self) -> list[str]:
-        """Return the display names of the codes."""
-        return [*self._names, *(["missing"] if self.missing_code is not None else [])]
+        """Return the display names of the codes, all different."""
+        if self.missing_code is None:
+            return [*self._names]
+        name = "missing"
+        while name in self._names:  # a value may be called so, too
+            name += " "
+        return [*self._names, name]
 
     @cached_property
     def _tables(self) -> LookupTables:

@@ -392,10 +392,8 @@ class _Asked:
             evidence = {**fixed, feature: code}, *self.evidence[1:]
             rest = self.costs, self.price, self.most - price, self.wanted if n > 1 else set()
             step = _Asked(self.network, evidence, *rest).best_step(n - 1, exact=exact)
-            chance, label = float(chances[code]), labels[code]
-            while label in answers:  # a value with the same label as the code of missing ones
-                label += " "
-            answers[label] = chance, step
+            chance = float(chances[code])
+            answers[labels[code]] = chance, step
             left, spent = left + chance * step.left, spent + chance * step.price
         return PlanStep(self.network.structure.names[feature], self.action, left, spent, answers)
 
