@@ -6,7 +6,9 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.errors import TanagerError
-from tanager.network import Interval, OneOf, Soft
+from tanager.network import Interval, OneOf, Soft, explain_row
+
+ROW = [{"a": "a", "z": 1.5}]
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +49,8 @@ def test_missing_cells_are_unknown(network, missing):
     before = network.query("a").probabilities
     np.testing.assert_array_equal(network.query("a", {"z": missing}).probabilities, before)
     np.testing.assert_array_equal(network.query("a", {"class": missing}).probabilities, before)
+    row = pd.DataFrame({"a": ["a"], "z": pd.Series([missing], dtype=object)})
+    assert explain_row(network, row).values == ("a", "unknown")
 
 
 @pytest.mark.parametrize(
@@ -65,6 +69,11 @@ def test_missing_cells_are_unknown(network, missing):
         (lambda n: n.table("z").joined(0), "most=0"),
         (lambda n: n.with_table("a", {"y": ["a", "b"]}), "table of 'a' isn't an array of numbers"),
         (lambda n: n.with_table("a", {"y": {"a": "x"}}), "table of 'a' isn't an array of numbers"),
+        (lambda n: n.table(["a"]), r"\['a'\] is not in the network"),
+        (lambda n: n.edit(["a"], neutralise=True), r"\['a'\] is not in the network"),
+        (lambda n: n.table(np.array(["a", "z"])), "is not in the network"),
+        (lambda n: explain_row(n, ROW, target=np.array(["y", "n"])), "not one of the classes"),
+        (lambda n: explain_row(n, ROW, against=["y"]), "not one of the classes"),
         (lambda n: n.to_sql(table=5), "table=5"),
         (lambda n: n.to_sql(table=[]), r"table=\[\]"),
         (lambda n: n.to_sql(table=[5]), r"table=\[5\]"),

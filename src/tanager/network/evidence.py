@@ -183,7 +183,8 @@ def find_feature(known: Sequence[str], name: Any, option: str = "") -> int:
 def find_class(classes: tuple[Any, ...], label: Any, parameter: str | None = None) -> int:
     """Return the index of a class, passed as itself or as text; errors name the parameter."""
     for at, known in enumerate(classes):
-        if known == label or str(known) == str(label):
+        same = known == label  # an array if the label is one
+        if (isinstance(same, bool | np.bool_) and same) or str(known) == str(label):
             return at
     raise ConfigurationError(
         f"{f'{parameter}: ' if parameter else ''}{label!r} is not one of the classes "
@@ -205,7 +206,8 @@ def _is_value(given: Any) -> bool:
     return not isinstance(given, (Evidence, *_SEVERAL))
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Return whether a raw value is a missing cell."""
     try:
         return value is None or bool(value != value)
     except TypeError:  # pandas.NA is neither equal to itself nor unequal
@@ -273,7 +275,7 @@ def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
         )
     code = _code(network, column, given)
     if code == column.arity:
-        if _is_missing(given):
+        if is_missing(given):
             return None
         known = column.labels()
         raise DataError(
@@ -288,7 +290,7 @@ def _code(network: Network, column: Column, value: Any) -> int:
     """Return the code of one raw value, parsed as in training; classes are named as in the data."""
     codebook = network.codebook
     if column is codebook.target:
-        if _is_missing(value):
+        if is_missing(value):
             return column.arity
         return int(codebook.encode_labels([value], name=codebook.class_name)[0])
     codes = np.empty(1, np.uint16)

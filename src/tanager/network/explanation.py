@@ -15,7 +15,7 @@ from tanager.drawing.svg import card
 from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import abridged, one_line
 from tanager.network.answers import align_columns
-from tanager.network.evidence import find_class
+from tanager.network.evidence import find_class, is_missing
 from tanager.network.network import Network, network_of
 
 BAR = 12  # characters of the longest bar
@@ -314,7 +314,7 @@ def _value(network: Network, feature: int, code: int, raw: Any) -> str:
         return "left out"
     labels = column.labels()
     label = labels[code] if code < len(labels) else "unknown"
-    if column.kind != "numeric" or raw is None or raw != raw or code == column.missing_code:
+    if column.kind != "numeric" or is_missing(raw) or code == column.missing_code:
         return label
     day = str(raw).removesuffix(" 00:00:00")
     shown = f"{raw:.6g}" if isinstance(raw, int | float) else day

@@ -156,7 +156,7 @@ class Structure:
 
     def position(self, feature: str) -> int:
         """Return a feature's position among `features`."""
-        if feature not in self._positions:
+        if not isinstance(feature, str) or feature not in self._positions:
             raise ConfigurationError(
                 f"{feature!r} is not in the network.{nearest(feature, self.features)} "
                 f"Its features: {listed(self.features)}."
