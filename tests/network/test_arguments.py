@@ -39,6 +39,11 @@ def test_evidence(network, given, message):
         network.query("z", {"a": given})
 
 
+def test_an_interval_of_dates_is_none_of_numbers(network):
+    with pytest.raises(TanagerError, match="'z' holds numbers"):
+        network.query("a", {"z": Interval(pd.Timestamp("2024-01-01"), None)})
+
+
 def test_evidence_on_the_class_is_a_single_value(network):
     with pytest.raises(TanagerError, match=r"'class': .* isn't a single value"):
         network.query("z", {"class": np.array(["n", "y"])})

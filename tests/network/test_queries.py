@@ -119,6 +119,30 @@ def test_a_query_given_sets_intervals_and_likelihoods(network, joint):
     )
 
 
+def test_the_probability_of_an_interval_is_the_part_of_each_bin_that_it_covers(network, joint):
+    cuts = network.codebook.columns[2].cuts
+    marginals = marginal(joint, "number")
+    third = (cuts[1] - cuts[0]) / 3
+    inside = Interval(cuts[0], cuts[0] + third)
+    rest = Interval(cuts[0] + third, cuts[1])
+    chances = [np.exp(network.log_probability({"number": part})) for part in (inside, rest)]
+    np.testing.assert_allclose(chances, marginals[1] * np.array([1, 2]) / 3, rtol=1e-9)
+    assert network.sensitivity({"number": rest}).probability == pytest.approx(chances[1])
+    under = weigh(joint, number=[1, 0.8 / 3 + 2 / 3, *[1] * (len(marginals) - 2)])
+    soft = Soft({inside: 0.8, rest: 1, Interval(None, cuts[0]): 1, Interval(cuts[1], None): 1})
+    found = network.query("class", {"number": soft}).probabilities
+    np.testing.assert_allclose(found, marginal(under, "class"), atol=1e-9)
+
+
+def test_an_outer_bin_has_no_end(network):
+    far = network.query("class", {"number": 1e6}).probabilities
+    for interval in (Interval(1e6, 1e7), Interval(1e6, None)):
+        np.testing.assert_allclose(network.query("class", {"number": interval}).probabilities, far)
+    far = network.query("class", {"number": -1e6}).probabilities
+    for interval in (Interval(-1e7, -1e6), Interval(None, -1e6)):
+        np.testing.assert_allclose(network.query("class", {"number": interval}).probabilities, far)
+
+
 def test_many_rows_are_asked_at_once(network):
     X, _ = rows(7, seed=3)
     some = X.select(["a", "number"])

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tanager.codes import Codes, MatchedTable, NumericColumn
 from tanager.codes.columns import column_edges
-from tanager.codes.values import to_numbers
+from tanager.codes.values import refuse_temporal, to_numbers
 from tanager.errors import ConfigurationError, DataError, invalid, listed, nearest
 from tanager.network.decisions import is_number
 from tanager.numerics import Floats, log_or_zero
@@ -262,12 +261,14 @@ def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
                 )
             found = _likelihood(network, column, part)
             total += float(weight) * (1.0 if found is None else found)
-        return _scaled(total, column.name)
+        # Divided by the maximum: only ratios matter.
+        return _possible(total, column.name) / total.max()
     if isinstance(given, OneOf):
         every = [_likelihood(network, column, value) for value in given.values]
-        return _scaled(sum((one for one in every if one is not None), zeros) > 0, column.name)
+        total = sum((one for one in every if one is not None), zeros)
+        return _possible((total > 0).astype(np.float64), column.name)
     if isinstance(given, Interval):
-        return _scaled(_covered(network, column, given), column.name)
+        return _possible(_covered(network, column, given), column.name)
     if isinstance(given, _SEVERAL):
         raise ConfigurationError(
             f"{column.name!r}: {given!r} isn't a single value. Use OneOf(...) for several values, "
@@ -318,9 +319,10 @@ def _covered(network: Network, column: Column, given: Interval) -> Floats:
     def number(value: Any, default: float) -> float:
         if value is None:
             return default
-        found, nulls = to_numbers(
-            _cell(network, column, value), column.name, temporal=column.temporal
-        )
+        cell = _cell(network, column, value)
+        if not column.temporal:
+            refuse_temporal(cell, column.name)
+        found, nulls = to_numbers(cell, column.name, temporal=column.temporal)
         if nulls is not None and nulls.any():
             raise ConfigurationError(f"{column.name!r}: Interval({value!r}) is not a number.")
         return float(found[0])
@@ -340,17 +342,18 @@ def _covered(network: Network, column: Column, given: Interval) -> Floats:
     if np.isinf(high):
         right[-1] = edges[-1]
     inner = np.minimum(right, high) - np.maximum(left, low)
-    part[: len(left)] = np.clip(inner / (right - left), 0.0, 1.0)
+    covered = np.clip(inner / (right - left), 0.0, 1.0)
+    if not covered.any():  # beyond where an outer bin, though unbounded, is taken to end
+        covered[0 if high <= edges[0] else -1] = 1.0
+    part[: len(left)] = covered
     return part
 
 
-def _scaled(likelihood: NDArray[Any], name: str) -> Floats:
-    """Divide by the maximum; raise if all are zero."""
-    likelihood = likelihood.astype(np.float64)
-    top = float(likelihood.max(initial=0.0))
-    if top <= 0:
+def _possible(likelihood: Floats, name: str) -> Floats:
+    """Return a likelihood; raise if all are zero."""
+    if likelihood.max(initial=0.0) <= 0:
         raise ConfigurationError(f"{name!r}: the evidence leaves no value possible.")
-    return likelihood / top
+    return likelihood
 
 
 def read_names(given: Any, option: str) -> list[str]:

@@ -128,7 +128,7 @@ def log_joint_with(network: Network, features: Sequence[int], known: Known) -> F
 def log_probability(network: Network, evidence: Any) -> Any:
     """Return log P(evidence): a number for a mapping, an array for a table of rows.
 
-    Evidence is passed as for `query`.
+    Evidence is passed as for `query`; the likelihoods of a `Soft` are divided by their maximum.
     """
     require_probabilities(network)
     known = read_evidence(network, evidence)
