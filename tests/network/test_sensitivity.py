@@ -10,7 +10,7 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, DataError
-from tanager.network import Interval, OneOf
+from tanager.network import Interval, OneOf, Soft
 from tanager.parameters import DenseTable
 
 
@@ -144,3 +144,24 @@ def test_an_impossible_target_is_not_called_impossible_evidence():
         network.sensitivity({"class": 0}, {"x0": "c"})
     with pytest.raises(DataError, match="The evidence is impossible"):
         network.sensitivity({"x1": "a"}, {"x0": "c", "class": 0})
+
+
+def test_a_target_that_is_no_event_is_refused():
+    X = [["a", "u", "c"], ["b", "v", "c"], [None, "u", "c"]] * 10
+    network = BayesNetClassifier("naive", "laplace", missing="marginalize").fit(X, [0, 1, 0] * 10)
+    network = network.network_.edit("x1", forbid=True)
+    for value in (None, np.nan, Soft({"a": 1, "b": 2})):
+        with pytest.raises(ConfigurationError, match=r"target=.* is no event"):
+            network.sensitivity({"x0": value})
+    with pytest.raises(ConfigurationError, match="left it out of the network"):
+        network.sensitivity({"x1": "u"})
+
+
+def test_values_that_the_evidence_rules_out_are_no_range():
+    network = learned("tan").with_table(
+        "x0", {"0": {"a": 0.5, "b": 0.5}, "1": {"a": 0.2, "b": 0.8}}
+    )
+    found = network.sensitivity({"class": 1}, {"x1": OneOf("a", "b")})
+    one = next(one for one in found.evidence if one.feature == "x0")
+    chances = [enumerated(network, {"class": 1}, {"x0": v, "x1": OneOf("a", "b")}) for v in "ab"]
+    assert (one.low, one.high) == pytest.approx((min(chances), max(chances)))

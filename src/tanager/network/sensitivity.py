@@ -26,7 +26,14 @@ import numpy as np
 
 from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import align_columns
-from tanager.network.evidence import Known, check_count, read_evidence
+from tanager.network.evidence import (
+    Known,
+    Soft,
+    check_count,
+    is_missing,
+    names_of,
+    read_evidence,
+)
 from tanager.network.queries import log_joint_with, refuse_impossible
 from tanager.numerics import IMPOSSIBLE, Floats, log_sum_exp
 
@@ -169,6 +176,15 @@ def find_sensitivity(
             f"target={target!r}. Allowed: a mapping from one or more names to values, none of "
             "which is also given as evidence."
         )
+    names_of(network, list(target))
+    arities = network.codebook.domain.arities[:, None]
+    for name, value in target.items():
+        nothing = is_missing(value) and (read_evidence(network, {name: value}).codes == arities)
+        if isinstance(value, Soft) or np.all(nothing):
+            raise ConfigurationError(
+                f"target={target!r}: {value!r} is no event. Give a value of {name!r}, OneOf or "
+                "Interval."
+            )
     check_count("n", n, 1)
     before, after = (read_evidence(network, one) for one in (given, {**given, **target}))
     refuse_impossible(np.array([network.log_probability(given)]))
@@ -251,7 +267,8 @@ def _one_more(network: Network, name: str, before: Known, after: Known) -> Evide
         log_sum_exp(log_joint_with(network, place, known)[0], axis=1) for known in (before, after)
     )
     possible = given - log_sum_exp(given, axis=0) > np.log(1e-9)
-    chances = np.where(possible, np.exp(both - given), np.nan)
+    chances = np.full(len(given), np.nan)
+    chances[possible] = np.exp(both[possible] - given[possible])
     low, high = int(np.nanargmin(chances)), int(np.nanargmax(chances))
     values = network.codebook.columns[place[0]].labels()
     ends = float(chances[low]), float(chances[high])
