@@ -255,3 +255,43 @@ def test_a_value_called_missing_has_tables_of_its_own():
     again = network.with_table("x", table).table("x")
     np.testing.assert_allclose(again.probabilities, table.probabilities)
     assert network.query("p").to_pandas().index.is_unique
+
+
+@pytest.fixture
+def with_zeros():
+    """P(z | y, x) rules out values, and combinations of the class and its parent."""
+    rng = np.random.default_rng(2)
+    x, z, y = (np.array(list("abc"))[rng.integers(0, n, 200)] for n in (2, 3, 2))
+    clf = BayesNetClassifier(Fixed({"x": [], "z": ["x"]}), "laplace")
+    network = clf.fit({"x": x, "z": z}, y).network_
+    network = network.with_table("x", {"a": {"a": 1.0}, "b": {"a": 0.4, "b": 0.6}})
+    table = [[[0.5, 0.5, 0], [0.1, 0.2, 0.7]], [[0, 1, 0], [0.2, 0.8, 0]]]
+    return network.with_table("z", np.array(table))
+
+
+def test_an_effect_of_minus_infinity_is_neutralised(with_zeros):
+    edited = with_zeros.edit("z", neutralise=True)
+    rows = pa.table({"x": list("aabb"), "z": list("abab")})
+    alone = with_zeros.query("class", pa.table({"x": ["a", "b"]})).probabilities
+    expected = np.repeat(alone, 2, axis=0)
+    np.testing.assert_allclose(edited.query("class", rows).probabilities, expected, atol=1e-12)
+    chances = with_zeros.query("z").probabilities
+    np.testing.assert_allclose(edited.query("z").probabilities, chances, atol=1e-12)
+
+
+def test_an_effect_may_be_set_where_tables_have_zeros(with_zeros):
+    edited = with_zeros.edit("z", effect={"a": 0.7})
+    for x in "ab":
+        terms = edited.log_terms(edited.codebook.encode([{"x": x, "z": "a"}]))[0, 1]
+        assert terms[1] - terms[0] == pytest.approx(0.7)
+    impossible = with_zeros.edit("z", effect={"c": -0.5})
+    assert impossible.query("class", {"x": "a", "z": "b"}).probabilities.sum() == pytest.approx(1)
+
+
+def test_zeros_among_ordered_values_are_smoothed():
+    X = pa.table({"n": np.repeat([1.0, 2.0, 3.0, 4.0], 10)})
+    network = BayesNetClassifier("naive", "laplace", bins=4).fit(X, [0, 1] * 20).network_
+    network = network.with_table("n", np.array([[0.5, 0.5, 0, 0], [0, 1.0, 0, 0]]))
+    smoothed = network.edit("n", smooth=1).table("n").probabilities
+    assert np.isfinite(smoothed).all()
+    np.testing.assert_allclose(smoothed.sum(axis=1), 1)

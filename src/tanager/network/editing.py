@@ -25,9 +25,9 @@ from tanager.errors import ConfigurationError, MemoryBoundError, check_cells
 from tanager.network.answers import LabelledTable, group_labels
 from tanager.network.evidence import find_class
 from tanager.network.given_tables import CLASS, GivenFamily, read_table
-from tanager.network.information import NetworkInformation
+from tanager.network.information import TINY, NetworkInformation
 from tanager.network.views import renormalise_by_groups
-from tanager.numerics import Floats, log_or_zero
+from tanager.numerics import Floats, log_or_zero, log_softmax, log_sum_exp
 from tanager.parameters import DenseTable, GroupedTable, Tables
 from tanager.parameters.proper_network import MAX_SPELLED
 from tanager.parameters.tables import FamilyTable
@@ -317,8 +317,10 @@ def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
             "parents."
         )
     logs = network.views.by_value(at)
-    share = np.log(context) - np.log(context.sum(axis=-1, keepdims=True))
-    chance = np.log(np.exp(logs + share[..., None, :]).sum(axis=-1))
+    total, prior = context.sum(axis=-1, keepdims=True), np.exp(network.log_prior)
+    # If all tables give the parents' values a probability of zero, any share does.
+    share = log_or_zero(np.where(total > 0.0, context / np.maximum(total, TINY), prior))
+    chance = log_sum_exp(logs + share[..., None, :], axis=-1)
     return logs - chance[..., None], share, chance
 
 
@@ -339,8 +341,8 @@ def _smooth(
             f"smooth={neighbours!r} is not allowed. Give how many neighbours on each side: 1, 2, …"
         )
     near = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= neighbours
-    weights: Floats = np.exp(chance[..., None, :n]) * near  # (*parents, value, neighbour)
-    weights /= weights.sum(axis=-1, keepdims=True)
+    weights = np.where(near, chance[..., None, :n], -np.inf)  # (*parents, value, neighbour)
+    weights = np.exp(log_softmax(weights, axis=-1))
     smoothed = effects.copy()
     smoothed[..., :n, :] = weights @ effects[..., :n, :]
     return smoothed
@@ -369,10 +371,13 @@ def _set(
     # Shifted to keep P(value | parents) unchanged.
     changed = odds - np.log(np.exp(share[..., None, :] + odds).sum(axis=-1, keepdims=True))
     others = np.delete(np.exp(effects + chance[..., None]), chosen, axis=-2).sum(axis=-2)
-    if (others > 0.0).all():
-        sums = (np.exp(changed + chance[..., chosen, None])).sum(axis=-2)
-        lowered = np.minimum(1.0, MOST_SET / sums.max(axis=-1, keepdims=True))
-        changed += np.log(lowered * others / (1.0 - lowered * sums))[..., None, :]
+    sums = (np.exp(changed + chance[..., chosen, None])).sum(axis=-2)
+    lowered = np.minimum(1.0, MOST_SET / np.maximum(sums.max(axis=-1, keepdims=True), TINY))
+    scale = lowered * others / (1.0 - lowered * sums)
+    # Contexts in which all other values are impossible stay as they are.
+    changed += np.log(np.where((others > 0.0).all(axis=-1, keepdims=True), scale, 1.0))[
+        ..., None, :
+    ]
     effects = effects.copy()
     effects[..., chosen, :] = changed
     return effects
