@@ -445,8 +445,8 @@ typedef struct {
     int64_t n_rows, n_columns, along, across;
 } Sides;
 
-/* Multiply a table (n_rows, n_columns, n) of values by a matrix along either side, in place. A
- * table of one column has no second side. The transposed matrices stand where the matrices do. */
+/* Multiply a table (n_rows, n_columns, n) of values by a matrix along either side, in place. A side
+ * of a negative place has no matrix. The transposed matrices stand where the matrices do. */
 WIDE(void, turn_sides,
      (const Sides *sides, const double *matrices, const double *transposed, int64_t n,
       double *values, double *between),
@@ -455,12 +455,14 @@ WIDE(void, turn_sides,
     int64_t n_rows = sides->n_rows, n_columns = sides->n_columns, size = n_columns * n;
     Product along = {transposed + sides->along, n_rows, n_rows, size, 1, size, 1};
     Product across = {transposed + sides->across, n_columns, n_columns, n, 1, n, 1};
-    if (size == 1)
+    if (sides->along < 0)
+        memcpy(between, values, sizeof(double) * (size_t)(n_rows * size));
+    else if (size == 1)
         for (int64_t i = 0; i < n_rows; i++)
             between[i] = sum_products(matrices + sides->along + i * n_rows, values, n_rows);
     else
         multiply(&along, values, size, between);
-    if (n_columns == 1) {
+    if (sides->across < 0) {
         memcpy(values, between, sizeof(double) * (size_t)(n_rows * size));
     } else if (n == 1) {
         across.x_vector = across.out_vector = size; /* all rows at once */
@@ -480,11 +482,11 @@ static int64_t run_turn_tables(Argument *arguments)
     return 0;
 }
 KERNEL(turn_tables,
-       "starts: int64[n_tables]\n"
+       "starts: int64[n_tables] below n_cells + 1\n"
        "n_rows: int64[n_tables]\n"
        "n_columns: int64[n_tables]\n"
-       "along: int64[n_tables]\n"
-       "across: int64[n_tables]\n"
+       "along: int64[n_tables] below n_numbers + 1 or negative\n"
+       "across: int64[n_tables] below n_numbers + 1 or negative\n"
        "matrices: float64[n_numbers]\n"
        "transposed: float64[n_numbers]\n"
        "values: float64[n_cells, n_scores] written\n"

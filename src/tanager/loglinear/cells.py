@@ -101,7 +101,7 @@ class Terms:
         """Assign cells to every family."""
         bases = [self._basis(column) for column in range(len(columns.arities))]
         slanted = self._diagonals()
-        smooth: dict[int, list[Floats]] = {}
+        smooth: dict[int, list[Floats | None]] = {}
         # By family: the cell of each joint value, with "unknown" as an extra value of each member,
         # relative to the family's start, (*(arity + 1)).
         self._places: list[Ints] = []
@@ -133,7 +133,9 @@ class Terms:
         depths = [len(family) - 1 for family in self.families]
         self.depths = np.append(-1, np.repeat(depths, sizes)).astype(np.int64)
         self._kept = smooth  # kept alive, so that other terms reuse the same bases
-        self._smooth = SmoothTables(list(smooth.values()), [self.starts[at] for at in smooth])
+        shapes = [(sizes[at] - 1,) if at in slanted else self._shapes[at] for at in smooth]
+        starts = [int(self.starts[at]) for at in smooth]
+        self._smooth = SmoothTables(list(smooth.values()), shapes, starts)
 
     def _is_smooth(self, at: int, bases: list[Floats | None]) -> bool:
         """Whether adjacent values of a family have similar scores."""
@@ -170,15 +172,13 @@ class Terms:
             return step_matrix(arity, n_ordered, smooth=True)
         return basis(arity, n_ordered)
 
-    def _aligned(self, at: int, bases: list[Floats | None]) -> list[Floats]:
+    def _aligned(self, at: int, bases: list[Floats | None]) -> list[Floats | None]:
         """Return the basis along each axis of a family, aligned with the weight of its values."""
         mass, out = _known(self._masses[at]), []
         for axis, column in enumerate(self.families[at]):
             matrix = bases[column]
-            if matrix is None:
-                out.append(np.eye(mass.shape[axis]))
-                continue
-            if column not in self._signs:  # a sign's bounds apply to the parameters as they are
+            # A sign's bounds apply to the parameters as they are.
+            if matrix is not None and column not in self._signs:
                 along = mass.sum(axis=tuple(other for other in range(mass.ndim) if other != axis))
                 matrix = align(matrix, along)
             out.append(matrix)

@@ -134,20 +134,25 @@ class Slant(NamedTuple):
 
 
 class SmoothTables:
-    """The cells of smooth families: of one column, or of two, with a basis along each.
+    """The cells of smooth families: of one column, or of two, with a basis along each or one.
 
-    `bases` are the bases of each family, `starts` their first cells.
+    `bases` are the bases of each family, None for a column without one; `starts` their first cells.
     """
 
-    def __init__(self, bases: Sequence[Sequence[Floats]], starts: Sequence[int]) -> None:
-        alone = np.ones((1, 1))  # second basis of a family with one column
-        pairs = [(*family, alone)[:2] for family in bases]
-        known = {id(matrix): matrix for pair in pairs for matrix in pair}  # families share them
+    def __init__(
+        self,
+        bases: Sequence[Sequence[Floats | None]],
+        shapes: Sequence[tuple[int, ...]],
+        starts: Sequence[int],
+    ) -> None:
+        # Families share matrices.
+        known = {id(matrix): matrix for pair in bases for matrix in pair if matrix is not None}
         offsets = dict(zip(known, np.cumsum([0, *(m.size for m in known.values())]), strict=False))
-        tables = [
-            (start, len(along), len(across), offsets[id(along)], offsets[id(across)])
-            for start, (along, across) in zip(starts, pairs, strict=True)
-        ]
+        tables = []
+        for start, shape, pair in zip(starts, shapes, bases, strict=True):
+            # A side without a matrix has a place before the first of them.
+            places = [offsets.get(id(one), -n * n) for one, n in zip(pair, shape, strict=True)]
+            tables.append((start, *(*shape, 1)[:2], *(*places, -1)[:2]))
         self._tables = np.array(tables, np.int64).reshape(-1, 5).T.copy()
         self._matrices = np.concatenate([np.zeros(0), *(m.ravel() for m in known.values())])
         self._transposed = np.concatenate([np.zeros(0), *(m.T.ravel() for m in known.values())])

@@ -40,13 +40,18 @@ def share_slopes(ends, sources, slopes, out):
 
 
 def turn_tables(starts, n_rows, n_columns, along, across, matrices, transposed, values, between):
-    """Multiply each table by a matrix along either side."""
+    """Multiply each table by a matrix along either side; a negative place stands for none."""
+
+    def matrix(place, size):
+        if place < 0:
+            return np.eye(size)
+        return matrices[place : place + size * size].reshape(size, size)
+
     for start, a, b, first, second in zip(starts, n_rows, n_columns, along, across, strict=True):
         table = values[start : start + a * b].reshape(a, b, -1)
-        half = np.einsum("ij,jlc->ilc", matrices[first : first + a * a].reshape(a, a), table)
+        half = np.einsum("ij,jlc->ilc", matrix(first, a), table)
         between[: half.size] = half.ravel()
-        sides = matrices[second : second + b * b].reshape(b, b) if b > 1 else np.eye(1)
-        table[...] = np.einsum("kl,ilc->ikc", sides, half)
+        table[...] = np.einsum("kl,ilc->ikc", matrix(second, b), half)
 
 
 def evaluate_sums(
