@@ -506,3 +506,17 @@ def test_the_reference_of_many_classes_is_measured_in_blocks(monkeypatch):
     divided = BayesNetClassifier("naive", "laplace").fit(X, y).network_
     assert max(asked) <= 1_000
     assert np.array_equal(divided.reference.scores, whole.reference.scores)
+
+
+def test_values_outside_on_both_sides_are_told_apart():
+    X = pa.table({"x": np.arange(100.0)})
+    network = BayesNetClassifier("naive", "laplace").fit(X, [0, 1] * 50).network_
+    new = pa.table({"x": np.r_[np.full(20, -5.0), np.full(30, 500.0), np.full(50, 7.0)]})
+    shift = next(s for s in network.drift(new).shifts if s.kind == "outside")
+    assert shift.effect == pytest.approx(0.5)
+    said = "20.0 % of values below 0 and 30.0 % above 99, the smallest and the largest in training"
+    assert shift.words == said
+    below = next(s for s in network.drift(new.slice(0, 50)).shifts if s.kind == "outside")
+    assert below.words.startswith("40.0 % of values below 0 and 60.0 % above 99")
+    only = next(s for s in network.drift(new.slice(0, 20)).shifts if s.kind == "outside")
+    assert only.words == "100.0 % of values below 0, the smallest in training"

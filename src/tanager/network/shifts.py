@@ -99,10 +99,8 @@ def find_column_shifts(column: Column, ends: Floats, old: Floats, new: Floats) -
     if len(ends):
         strange = (below + above) / max(known_new, 1.0)
         p = [_exceedance(k, known_old, known_new) for k in (below, above)]
-        side = ("below", ends[0], "smallest") if below > above else ("above", ends[-1], "largest")
-        limit = show_cuts(np.array([side[1]]), column.temporal)[0]
-        words = f"{_percent(strange)} of values {side[0]} {limit}, the {side[2]} in training"
-        tests.append(Shift("outside", name, strange, min(1.0, 2 * min(p)), words=words))
+        said = _say_outside(column, ends, below / max(known_new, 1.0), above / max(known_new, 1.0))
+        tests.append(Shift("outside", name, strange, min(1.0, 2 * min(p)), words=said))
     elif not isinstance(column, NumericColumn):
         # In training, rows with a unique value were new when they occurred, too.
         alone = float(((old[:-3] > 0) & (old[:-3] <= 1)).sum())
@@ -206,6 +204,17 @@ def _say_values(column: Column, ends: Floats, old: Floats, new: Floats) -> str:
     most = int(np.abs(now - before).argmax())
     label = _interval(ends, most, column) if len(ends) else column.labels()[most]
     return f"{label}: {_percent(before[most])} → {_percent(now[most])}"
+
+
+def _say_outside(column: Column, ends: Floats, below: float, above: float) -> str:
+    """Describe the shares of values below and above those of training."""
+    low, high = (show_cuts([end], column.temporal)[0] for end in ends[[0, -1]])
+    if below and above:
+        shares = f"{_percent(below)} of values below {low} and {_percent(above)} above {high}"
+        return f"{shares}, the smallest and the largest in training"
+    if below:
+        return f"{_percent(below)} of values below {low}, the smallest in training"
+    return f"{_percent(above)} of values above {high}, the largest in training"
 
 
 def _interval(ends: Floats, at: int, column: Column) -> str:
