@@ -520,3 +520,14 @@ def test_values_outside_on_both_sides_are_told_apart():
     assert below.words.startswith("40.0 % of values below 0 and 60.0 % above 99")
     only = next(s for s in network.drift(new.slice(0, 20)).shifts if s.kind == "outside")
     assert only.words == "100.0 % of values below 0, the smallest in training"
+
+
+def test_new_values_make_rows_of_a_drift_check_unfamiliar(customers):
+    model, X, _ = customers
+    far = changed(X, "MonthlyCharges", X["MonthlyCharges"].to_numpy() * 100)
+    new = changed(far, "Contract", np.where(np.arange(len(X)) % 2, "weekly", X["Contract"]))
+    for rows in (X, far, new):
+        found = model.familiarity(rows)
+        expected = [(found <= level).mean() for level in (0.01, 0.05, 0.25, 0.5)]
+        assert model.drift(rows).familiarity == pytest.approx(expected)
+    assert model.drift(new).familiarity[0] > 0.5

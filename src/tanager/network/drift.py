@@ -24,11 +24,14 @@ from tanager.errors import nearest as near
 from tanager.network.answers import SHOWN, align_columns
 from tanager.network.decisions import is_number
 from tanager.network.reference import (
+    Familiar,
     Reference,
     Watch,
     code_groups,
     count_pairs,
     count_with_class,
+    familiar_codes,
+    log_probability_of,
     reference_of,
 )
 from tanager.network.shifts import (
@@ -227,7 +230,8 @@ class Gathered(NamedTuple):
     pairs: Floats
     with_class: Floats
     classes: Floats
-    sample: list[tuple[Ints, Floats, Ints]]  # row indices, log-joints and labels
+    # Row indices, log-joints, labels and log P(x), with that of values never seen in training
+    sample: list[tuple[Ints, Floats, Ints, Floats]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +277,13 @@ class DriftPass:
         for watch, fine, out in zip(self.watches, chunk.codes, codes, strict=True):
             out[:] = watch.codes[fine[taken]]
         joint = self.network.log_joint_of_codes(codes)
-        state.sample.append((indices[taken], joint, labels[taken].astype(np.int64)))
+        log_x = log_sum_exp(joint, axis=1)
+        if len(self.reference.scores):
+            known = familiar_codes(self.network, chunk.codes[:, taken])
+            odd = np.flatnonzero((known.codes != codes).any(axis=0) | known.log_unseen.any(axis=0))
+            some = Familiar(np.ascontiguousarray(known.codes[:, odd]), known.log_unseen[:, odd])
+            log_x[odd] = log_probability_of(self.network, some)
+        state.sample.append((indices[taken], joint, labels[taken].astype(np.int64), log_x))
         return state
 
     def merge(self, a: Gathered, b: Gathered) -> Gathered:
@@ -289,8 +299,8 @@ class DriftPass:
         cells = [np.bincount(w.cells, counts, size).astype(np.float64) for w, counts, size in pairs]
         order = np.argsort(np.concatenate([part[0] for part in state.sample]))
         parts = zip(*state.sample, strict=True)
-        indices, joint, labels = (np.concatenate(part)[order] for part in parts)
-        return state._replace(cells=cells, sample=[(indices, joint, labels)])
+        indices, joint, labels, log_x = (np.concatenate(part)[order] for part in parts)
+        return state._replace(cells=cells, sample=[(indices, joint, labels, log_x)])
 
 
 def _judge(
@@ -315,7 +325,7 @@ def _judge(
             find_pair_shift("given class", (name, target), *counts) for name, *counts in by_class
         ]
         tests += [every[i] for i in network.structure.selected]
-    _, joint, labels = found.sample[0]
+    _, joint, labels, log_x = found.sample[0]
     posteriors = np.exp(log_softmax(joint, axis=1))
     n_training = float(reference.classes.sum())
     shares, by_em = find_estimated_shift(posteriors, reference, codebook)
@@ -329,7 +339,7 @@ def _judge(
         tests.append(by_em)
     familiar: tuple[float, ...] = ()
     if len(reference.scores):
-        found_at = reference.familiarity(log_sum_exp(joint, axis=1))
+        found_at = reference.familiarity(log_x)
         familiar = tuple(float((found_at <= level).mean()) for level in (0.01, 0.05, 0.25, 0.5))
     return Drift(
         correct_shifts(tests, alpha, least, CALIBRATION_EFFECT + n_training**-0.5),

@@ -181,9 +181,13 @@ def read_familiar(network: Network, X: Any) -> Familiar:
     probability of about (n1 + 1) / (n + 1) (Good and Turing); a number lies beyond all of them
     with a probability of 1 / (n + 1) on either side.
     """
-    reference = reference_of(network)
-    watches, codebook = network.watching
-    fine = codebook.encode(X)
+    reference_of(network)  # raises if there is none
+    return familiar_codes(network, network.watching[1].encode(X))
+
+
+def familiar_codes(network: Network, fine: Codes) -> Familiar:
+    """Return rows that are coded as the network watches them."""
+    reference, (watches, _) = reference_of(network), network.watching
     codes = np.empty(fine.shape, network.codebook.dtype)
     log_unseen = np.zeros(fine.shape)
     for at, (watch, cells) in enumerate(zip(watches, reference.cells, strict=True)):
@@ -195,7 +199,7 @@ def read_familiar(network: Network, X: Any) -> Familiar:
     return Familiar(codes, log_unseen)
 
 
-def _log_probability(network: Network, rows: Familiar) -> Floats:
+def log_probability_of(network: Network, rows: Familiar) -> Floats:
     """Return log P(x) of rows, including unseen values, shape (n_rows,)."""
     joint = network.log_joint_of_codes(rows.codes)
     return np.asarray(log_sum_exp(joint, axis=1) + rows.log_unseen.sum(axis=0))
@@ -227,7 +231,7 @@ def familiarity(network: Network, X: Any) -> Floats:
             "The network was edited after its fit, so how probable it finds the training rows "
             "isn't known. Ask the network as it was before, or use log_probability or surprise."
         )
-    return reference.familiarity(_log_probability(network, read_familiar(network, X)))
+    return reference.familiarity(log_probability_of(network, read_familiar(network, X)))
 
 
 def surprise(network: Network, X: Any) -> Floats:
@@ -248,14 +252,14 @@ def surprise(network: Network, X: Any) -> Floats:
     """
     require_probabilities(network)
     rows = read_familiar(network, X)
-    total, out = _log_probability(network, rows), rows.log_unseen.T.copy()
+    total, out = log_probability_of(network, rows), rows.log_unseen.T.copy()
     for feature in network.structure.selected:
         arity = network.codebook.columns[feature].arity
         known = np.flatnonzero(rows.codes[feature] < arity)
         others = np.ascontiguousarray(rows.codes[:, known])
         others[feature] = arity
         rest = Familiar(others, rows.log_unseen[:, known])
-        out[known, feature] = total[known] - _log_probability(network, rest)
+        out[known, feature] = total[known] - log_probability_of(network, rest)
     return out
 
 
