@@ -531,3 +531,11 @@ def test_new_values_make_rows_of_a_drift_check_unfamiliar(customers):
         expected = [(found <= level).mean() for level in (0.01, 0.05, 0.25, 0.5)]
         assert model.drift(rows).familiarity == pytest.approx(expected)
     assert model.drift(new).familiarity[0] > 0.5
+
+
+def test_new_values_of_a_column_that_is_not_used_surprise_nobody(customers):
+    model, X, _ = customers
+    network = model.network_.edit("Contract", forbid=True)
+    new = changed(X, "Contract", ["weekly"] * len(X)).slice(0, 5)
+    np.testing.assert_array_equal(network.surprise(new), network.surprise(X.slice(0, 5)))
+    assert (network.surprise(new)[:, 1] == 0).all()

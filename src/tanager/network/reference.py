@@ -189,12 +189,12 @@ def familiar_codes(network: Network, fine: Codes) -> Familiar:
     """Return rows that are coded as the network watches them."""
     reference, (watches, _) = reference_of(network), network.watching
     codes = np.empty(fine.shape, network.codebook.dtype)
-    log_unseen = np.zeros(fine.shape)
+    log_unseen, used = np.zeros(fine.shape), set(network.structure.selected)
     for at, (watch, cells) in enumerate(zip(watches, reference.cells, strict=True)):
         place = watch.cells[fine[at]]
         strange = (place >= len(cells) - 3) & (place < len(cells) - 1)
         codes[at] = np.where(strange, watch.codes[-1], watch.codes[fine[at]])
-        if strange.any() and not network.codebook.leaves_out(watch.column.name):
+        if at in used and not network.codebook.leaves_out(watch.column.name):
             log_unseen[at, strange] = reference.log_unseen(at)
     return Familiar(codes, log_unseen)
 
