@@ -39,6 +39,41 @@ def test_evidence(network, given, message):
         network.query("z", {"a": given})
 
 
+def test_a_series_is_a_row():
+    """A row of a DataFrame is known by its index in every method that takes one row."""
+    n = np.arange(60)
+    X = pd.DataFrame(
+        {
+            "a": pd.Categorical(list("aabbab") * 10),
+            "z": [1.5, 2, 3, 4, 5, None] * 10,
+            "code": n % 3,
+            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(n, "D"),
+        }
+    )
+    clf = BayesNetClassifier("tan", "laplace", bins=4, categorical_features=["a", "code"])
+    clf.fit(X, list("nyynyy") * 10)
+    network, row, table = clf.network_, X.iloc[5], X.iloc[5:6]
+    asks = [
+        lambda known: clf.explain_row(known),
+        lambda known: explain_row(network, known),
+        lambda known: clf.nearest(known, max_changes=2),
+        lambda known: network.most_probable(known, 2),
+        lambda known: network.sample(3, known, random_state=0),
+    ]
+    for ask in asks:
+        assert repr(ask(row)) == repr(ask(table))
+    part = X[["z", "code"]].iloc[2]  # all of one type, floats
+    known = {"z": 3.0, "code": 2.0}
+    assert clf.next_question(part) == clf.next_question(known)
+    assert network.log_probability(part) == network.log_probability(known)
+    assert repr(network.query("a", part)) == repr(network.query("a", known))
+    event = pd.Series({"a": "b"})
+    assert network.sensitivity(event, part) == network.sensitivity({"a": "b"}, known)
+    numbered = X[["a", "z"]].set_axis([0, 1], axis=1)
+    other = BayesNetClassifier("tan", "laplace").fit(numbered, list("nyynyy") * 10)
+    assert repr(other.explain_row(numbered.iloc[1])) == repr(other.explain_row(numbered[1:2]))
+
+
 def test_an_interval_of_dates_is_none_of_numbers(network):
     with pytest.raises(TanagerError, match="'z' holds numbers"):
         network.query("a", {"z": Interval(pd.Timestamp("2024-01-01"), None)})

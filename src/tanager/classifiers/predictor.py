@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
@@ -21,7 +21,7 @@ from tanager.engines import Engine, FitContext, resolve_engine
 from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ConfigurationError, DataError
 from tanager.estimator import Classifier
-from tanager.network import Explanation, Network, NetworkInformation, explain_row
+from tanager.network import Network, NetworkInformation, explain_row
 from tanager.network.decisions import decide
 from tanager.network.drift import Drift
 from tanager.network.explanation import explain_rows
@@ -52,6 +52,8 @@ class NetworkPredictor(Classifier):
     memory_limit: str | int | None
 
     decide = decide
+    explain = explain_rows
+    explain_row = explain_row
     next_question = find_questions
     nearest = find_nearest
 
@@ -276,42 +278,6 @@ class NetworkPredictor(Classifier):
         rows = encode_rows(codebook, X, y, sample_weight=sample_weight, context=context)
         for chunk in rows.chunks():
             yield chunk, chunk.row_weights
-
-    def explain(self, X: Any, target: Any = None, against: Any = None) -> Any:
-        """Return what each feature adds to the log-odds of a class, (n_rows, n_features).
-
-        Parameters
-        ----------
-        X : table
-        target : a class, optional
-            By default the second of two classes; with more, each row's most probable class.
-        against : a class, optional
-            By default the other of two classes; with more, the geometric mean of all others.
-
-        Returns
-        -------
-        ndarray of float64, or a pandas DataFrame if X is one
-            A row's contributions and the prior's log-odds sum exactly to the row's log-odds.
-            Unknown features and those that the structure left out contribute zero.
-
-        Examples
-        --------
-        >>> from tanager import BayesNetClassifier
-        >>> X, y = [["a", "u"], ["b", "v"], ["a", "v"], ["b", "u"]] * 5, [0, 1, 0, 1] * 5
-        >>> clf = BayesNetClassifier("naive", "laplace").fit(X, y)
-        >>> clf.explain([["b", "u"]]).round(2)
-        array([[2.4, 0. ]])
-        """
-        return explain_rows(self._asked(), X, target=target, against=against)
-
-    def explain_row(self, row: Any, *, target: Any = None, against: Any = None) -> Explanation:
-        """Decompose the log-odds of one row, a mapping or a table of one row, by feature.
-
-        By default, its most probable class is compared with the runner-up; see
-        `tanager.network.explain_row`.
-        """
-        table = [row] if isinstance(row, Mapping) else row
-        return explain_row(self._asked(), table, target=target, against=against)
 
     def report(
         self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any

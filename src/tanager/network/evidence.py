@@ -120,12 +120,19 @@ class Known:
         return features, log_or_zero(self.classes)
 
 
+def as_row(row: Any) -> Any:
+    """Return a pandas Series, such as ``df.iloc[3]``, as a mapping; anything else as it is."""
+    is_series = hasattr(row, "to_dict") and getattr(row, "ndim", 2) == 1
+    return {str(name): value for name, value in row.to_dict().items()} if is_series else row
+
+
 def read_evidence(network: Network, evidence: Any) -> Known:
     """Convert evidence to codes and likelihoods.
 
-    A mapping from names to evidence is one row; a table has one row of raw values per answer, and
-    may omit columns.
+    A mapping from names to evidence, or a Series, is one row; a table has one row of raw values per
+    answer, and may omit columns.
     """
+    evidence = as_row(evidence)
     codebook = network.codebook
     domain = codebook.domain
     classes = np.ones(domain.n_classes)
@@ -157,9 +164,7 @@ def read_evidence(network: Network, evidence: Any) -> Known:
 
 
 def one_row(network: Network, row: Any) -> Known:
-    """Return the evidence of one row: a mapping, a pandas Series, or a table with one row."""
-    if not isinstance(row, Mapping) and hasattr(row, "to_dict") and getattr(row, "ndim", 2) == 1:
-        row = row.to_dict()
+    """Return the evidence of one row: a mapping, a Series, or a table with one row."""
     known = read_evidence(network, row)
     if known.codes.shape[1] != 1:
         raise ConfigurationError(

@@ -15,7 +15,7 @@ from tanager.drawing.svg import card
 from tanager.errors import ConfigurationError, DataError
 from tanager.escaping import abridged, one_line
 from tanager.network.answers import align_columns
-from tanager.network.evidence import find_class, is_missing
+from tanager.network.evidence import as_row, find_class, is_missing
 from tanager.network.network import Network, network_of
 
 BAR = 12  # characters of the longest bar
@@ -183,13 +183,14 @@ class Explanation(EqualByArrays):
         return card("explanation.html.j2", why=self, steps=self.steps(), order=order)
 
 
-def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None) -> Explanation:
+def explain_row(model: Any, row: Any, *, target: Any = None, against: Any = None) -> Explanation:
     """Split the log-odds of one row into contributions of features.
 
     Parameters
     ----------
-    network : Network or BayesNetClassifier
-    X : table of one row
+    model : BayesNetClassifier or Network
+    row : mapping, Series or one-row table
+        The value of every feature by name, or a table with one row.
     target : a class, optional
         By default, the most probable class of the row.
     against : a class, optional
@@ -211,13 +212,13 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
     >>> [(step.feature, round(step.adds, 2)) for step in why.steps()]
     [('prior', 0.0), ('x0', 2.4), ('x1', 0.61)]
     """
-    network = network_of(network)
-    codes = network.codebook.encode(X)
+    network, row = network_of(model), as_row(row)
+    codes = network.codebook.encode(row)
     if codes.shape[1] != 1:
         raise DataError(f"explain_row takes one row; the table has {codes.shape[1]}.")
-    cells = network.codebook.few.read(X)
+    cells = network.codebook.few.read(row)
     if cells is None:
-        matched = MatchedTable.of(network.codebook, X)
+        matched = MatchedTable.of(network.codebook, row)
         batch = next(matched.values.batches(matched.features))
         raw = [column[0].as_py() for column in batch.columns]
     else:
@@ -253,13 +254,32 @@ def explain_row(network: Any, X: Any, *, target: Any = None, against: Any = None
     )
 
 
-def explain_rows(network: Any, X: Any, *, target: Any = None, against: Any = None) -> Any:
-    """Split the log-odds of many rows into contributions of features, (n_rows, n_features).
+def explain_rows(model: Any, X: Any, target: Any = None, against: Any = None) -> Any:
+    """Return what each feature adds to the log-odds of a class, (n_rows, n_features).
 
-    With two classes, target and rival are these; with more, each row's most probable class
-    against the geometric mean of all others. Returns a pandas DataFrame if X is one.
+    Parameters
+    ----------
+    X : table
+    target : a class, optional
+        By default the second of two classes; with more, each row's most probable class.
+    against : a class, optional
+        By default the other of two classes; with more, the geometric mean of all others.
+
+    Returns
+    -------
+    ndarray of float64, or a pandas DataFrame if X is one
+        A row's contributions and the prior's log-odds sum exactly to the row's log-odds.
+        Unknown features and those that the structure left out contribute zero.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X, y = [["a", "u"], ["b", "v"], ["a", "v"], ["b", "u"]] * 5, [0, 1, 0, 1] * 5
+    >>> clf = BayesNetClassifier("naive", "laplace").fit(X, y)
+    >>> clf.explain([["b", "u"]]).round(2)
+    array([[2.4, 0. ]])
     """
-    network = network_of(network)
+    network = network_of(model)
     terms = network.log_terms(network.codebook.encode(X))  # (n_rows, n_features, n_classes)
     classes = _classes(network)
     if target is not None:

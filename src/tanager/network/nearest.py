@@ -78,7 +78,7 @@ def find_nearest(
 
     Parameters
     ----------
-    row : mapping or one-row table
+    row : mapping, Series or one-row table
         What is known, one value per feature. Unknown features stay unknown.
     to : class or action, optional
         The desired decision; by default, any other than that for the row.

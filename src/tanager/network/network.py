@@ -251,8 +251,8 @@ class Network:
 
 def network_of(model: Any) -> Network:
     """Return the network of a fitted classifier, or the network itself."""
-    network = getattr(model, "network_", model)
-    if isinstance(network, Network):
+    if hasattr(model, "_asked"):
+        network: Network = model._asked()
         return network
     raise ConfigurationError(
         f"A fitted BayesNetClassifier or a Network is needed, not a {type(model).__name__}. Fit "

@@ -188,7 +188,7 @@ def find_questions(
 
     Parameters
     ----------
-    row : mapping or one-row table
+    row : mapping, Series or one-row table
         What is known, as evidence for `Network.query`. Other features are unknown, and can be
         asked about.
     costs : optional

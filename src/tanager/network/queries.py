@@ -43,10 +43,11 @@ def query(network: Network, targets: str | Sequence[str], evidence: Any = None) 
     ----------
     targets : str or sequence of str
         Features, and the target's name for the class (``"class"`` if it has none).
-    evidence : mapping, table or None
+    evidence : mapping, pandas Series, table or None
         What is known: a mapping from names to raw values, `OneOf`, `Interval`, `Soft`, or
-        None for a missing cell. A table of raw values asks the same question for each row;
-        columns that aren't included are unknown, and a column of classes is ignored.
+        None for a missing cell. A Series is a mapping from its index, such as ``df.iloc[3]``.
+        A table of raw values asks the same question for each row; columns that aren't included
+        are unknown, and a column of classes is ignored.
 
     Returns
     -------
@@ -126,7 +127,7 @@ def log_joint_with(network: Network, features: Sequence[int], known: Known) -> F
 
 
 def log_probability(network: Network, evidence: Any) -> Any:
-    """Return log P(evidence): a number for a mapping, an array for a table of rows.
+    """Return log P(evidence): a number for one row, an array for a table of rows.
 
     Evidence is passed as for `query`; the likelihoods of a `Soft` are divided by their maximum.
     """
@@ -166,7 +167,7 @@ def most_probable(
 
     Parameters
     ----------
-    evidence : mapping, one-row table or None
+    evidence : mapping, Series, one-row table or None
         As for `query`.
     n : int, default=3
         How many completions to return.
@@ -264,7 +265,7 @@ def sample(network: Network, n: int, given: Any = None, random_state: Any = None
     Parameters
     ----------
     n : int
-    given : mapping or None
+    given : mapping, Series, one-row table or None
         Evidence, as for `query`.
     random_state : int, numpy.random.Generator or None
 

@@ -29,6 +29,7 @@ from tanager.network.answers import align_columns
 from tanager.network.evidence import (
     Known,
     Soft,
+    as_row,
     check_count,
     is_missing,
     names_of,
@@ -136,9 +137,9 @@ def find_sensitivity(
 
     Parameters
     ----------
-    target : mapping
+    target : mapping or Series
         From one or more names to values: the queried event.
-    evidence : mapping or None
+    evidence : mapping, Series or None
         As for `query`.
     n : int, default=10
         How many table entries to return, the largest effects first.
@@ -164,6 +165,7 @@ def find_sensitivity(
     x1: 0.5000 without it
     x0: 0.3529 (sun) to 0.9851 (rain)
     """
+    target, evidence = as_row(target), as_row(evidence)
     if not (evidence is None or isinstance(evidence, Mapping)):
         raise ConfigurationError(
             "evidence must be a mapping from names to values, such as {'smoker': 'yes'}; got "
