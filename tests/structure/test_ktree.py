@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from tanager import native
+from tanager import BayesNetClassifier, native
 from tanager.codes import Domain, Rows
 from tanager.codes.hashing import Fold
 from tanager.counts import Counts
@@ -165,6 +166,19 @@ def test_copies_that_add_nothing_together_are_not_preferred():
     KTree(max_parents=1).learn(make_counts(codes, labels, [2] * 5), FitPlan(context))
     best = context.info["structure"]["gains"][0]
     assert {best["feature"], best["parent"]} == {"x2", "x3"}
+
+
+def test_the_order_of_columns_decides_nothing_where_no_pair_gains():
+    draw = np.random.default_rng(2)
+    X = pd.DataFrame({name: draw.integers(0, 4, 260).astype(str) for name in "dbace"})
+    y = np.digitize(draw.normal(size=260) + 2 * (X["a"] == X["b"]) + X["d"].astype(int), [1, 3])
+    trees = set()
+    for _ in range(4):
+        clf = BayesNetClassifier("ktree", "layered", random_state=0)
+        clf.fit(X[draw.permutation(X.columns)], y)
+        parents = clf.structure_.parents
+        trees.add(tuple((name, tuple(parents[name])) for name in sorted(parents)))
+    assert len(trees) == 1
 
 
 @pytest.mark.parametrize("given", [-1, 1.5, "two", True])

@@ -102,8 +102,6 @@ class KTree(StructureLearner):
         limits = Limits.none(names) if plan.limits is None else plan.limits.take(paired)
         room = None if room is None else room.take(paired)
         tree = _by_name(names, weights, most, limits, room, may_grow=auto)
-        if room is not None:
-            tree = widened(tree, limits)
         first = [(at, held[0]) for at, held in enumerate(tree) if held]
         record = plan.context.record("structure")
         record["max_parents"] = most
@@ -177,16 +175,19 @@ def _by_name(
 ) -> list[tuple[int, ...]]:
     """Return the tree with the features sorted by name, so that column order has no effect.
 
-    If k `may_grow`, it's at least the largest number of required parents.
+    If k `may_grow`, it's at least the largest number of required parents. With `room` for tables
+    of groups the tree is `widened`.
     """
     order = np.array(sorted(range(len(names)), key=names.__getitem__))
     limits = limits.take(order)
-    limits = limits.moral(limits.arrange(np.arange(len(names))))
+    moral = limits.moral(limits.arrange(np.arange(len(names))))
     if may_grow:
-        k = max([k, *map(len, limits.required)])
-    limits.check_learner(k, f"KTree(max_parents={k})")
+        k = max([k, *map(len, moral.required)])
+    moral.check_learner(k, f"KTree(max_parents={k})")
     room = None if room is None else room.take(order)
-    found = heaviest_tree(weights[np.ix_(order, order)], k, limits, room)
+    found = heaviest_tree(weights[np.ix_(order, order)], k, moral, room)
+    if room is not None:
+        found = widened(found, limits)
     place = np.argsort(order)
     return [tuple(int(order[p]) for p in found[place[feature]]) for feature in range(len(names))]
 
