@@ -72,9 +72,9 @@ class _Killed(BaseException):
 
 def _killed(pair: tuple[str, str], place: Path) -> dict[str, bytes]:
     """Return the files that a fit leaves which is killed late."""
-    from tanager.engines import journal
+    from tanager.classifiers import checkpoints
 
-    write, written = journal.JournalEngine.write, []
+    write, written = checkpoints.JournalEngine.write, []
 
     def write_and_die(self: Any) -> None:
         write(self)
@@ -83,7 +83,7 @@ def _killed(pair: tuple[str, str], place: Path) -> dict[str, bytes]:
             raise _Killed
 
     with (
-        mock.patch.object(journal.JournalEngine, "write", write_and_die),
+        mock.patch.object(checkpoints.JournalEngine, "write", write_and_die),
         contextlib.suppress(_Killed),
     ):
         _fit(pair, place)

@@ -167,7 +167,8 @@ equally good, not equal.
 
 _FOUND = """\
 Tests bring each of them back: `tests/reliability`, `tests/sources`, `tests/codes`,
-`tests/structure`, `tests/engines`, `tests/network`, `tests/evaluation/test_experiment.py`; the
+`tests/structure`, `tests/engines`, `tests/classifiers`, `tests/network`,
+`tests/evaluation/test_experiment.py`; the
 versions, `make floors`.
 
 - A damaged Arrow file, or one cut short while it was read, ended the process. Columns from files

@@ -120,7 +120,7 @@ def csv(data: bytes) -> str:
 
 def checkpoint(data: bytes) -> str:
     """Read arrays of a checkpoint."""
-    from tanager.engines.journal import read_arrays
+    from tanager.classifiers.checkpoints import read_arrays
 
     def read(path: Path) -> str:
         try:

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from tanager.engines import FitContext, LocalEngine, Passes, context, resolve_engine
+from tanager.engines import FitContext, LocalEngine, Passes, passes, resolve_engine
 from tanager.errors import ConfigurationError
 from tanager.progress import Progress
 
@@ -107,7 +107,7 @@ def test_random_streams_depend_on_their_key_alone():
 
 @pytest.mark.parametrize(("peak", "words"), [(None, "s"), (12.4, "s, 12 MB at most")])
 def test_a_stage_tells_its_memory_where_it_is_known(monkeypatch, caplog, peak, words):
-    monkeypatch.setattr(context, "peak_memory_mb", lambda: peak)
+    monkeypatch.setattr(passes, "peak_memory_mb", lambda: peak)
     with caplog.at_level("INFO", logger="tanager"), FitContext().stage("codes") as record:
         pass
     assert record["peak_memory_mb"] == peak

@@ -12,7 +12,7 @@ import pytest
 import tanager
 from tanager.codes import Domain, Rows
 from tanager.counts import Counts, build_trees, families
-from tanager.engines import FitContext, LocalEngine, context
+from tanager.engines import FitContext, LocalEngine, passes
 from tanager.engines.keeping import Store, release, scratch_array
 from tanager.errors import MemoryBoundError
 from tanager.structure import KDB, TAN, FitPlan, Fixed, SelectiveKDB
@@ -21,7 +21,7 @@ from tanager.structure import KDB, TAN, FitPlan, Fixed, SelectiveKDB
 @pytest.fixture
 def no_least(monkeypatch):
     """Let a limit be as small as it is said."""
-    monkeypatch.setattr(context, "LEAST_WORK", 1)
+    monkeypatch.setattr(passes, "LEAST_WORK", 1)
 
 
 def make_table(n_rows=4000, n_values=40):

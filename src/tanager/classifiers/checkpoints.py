@@ -11,19 +11,26 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+import pickle
+import time
+from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+
 from tanager import __version__
-from tanager.atomic import remove_abandoned, write_text
-from tanager.engines import FitContext
-from tanager.engines.journal import JournalEngine
+from tanager.atomic import remove_abandoned, replacing, write_text
+from tanager.engines import Engine, FitContext, Pass, Pieces
+from tanager.engines.passes import Chunk, Result, State
 from tanager.errors import ConfigurationError, ModelFileError, invalid
 from tanager.options import identify_option
+from tanager.progress import Progress
 from tanager.structure import Structure
 
 SECONDS = 120.0  # between two writes within a stage
+MAX_BYTES = 1 << 26  # per pass: a larger statistic is gathered again rather than stored
 _DELETE = "Delete the folder to fit from the start."
 
 
@@ -62,12 +69,7 @@ class FitCheckpoint:
                 f"checkpoint={str(self.folder)!r} belongs to another fit: {' and '.join(other)}. "
                 f"Use the same, or another folder. {_DELETE}"
             )
-        self._journal = JournalEngine(context.engine, self.folder, SECONDS)
-        context.engine = self._journal
-
-    def begin(self, stage: str) -> None:
-        """Begin a stage, replaying the passes in its journal."""
-        self._journal.begin(stage)
+        context.engine = self.journal = JournalEngine(context.engine, self.folder, SECONDS)
 
     def structure(self) -> tuple[Structure, dict[str, Any]] | None:
         """Return the structure and its record, if it was already learned."""
@@ -87,11 +89,11 @@ class FitCheckpoint:
             "record": dict(record),
         }
         self._write({**self._content, "structure": found})
-        self._journal.end()
+        self.journal.end()
 
     def clear(self) -> None:
         """Remove everything, including what killed fits left of other stages."""
-        self._journal.end()
+        self.journal.end()
         for pattern in ("passes-*.npz", "checkpoint.json"):
             for path in self.folder.glob(pattern):
                 path.unlink(missing_ok=True)
@@ -140,3 +142,136 @@ def _checksum(content: Mapping[str, Any]) -> str:
 def _plain(value: Any) -> Any:
     """Convert arrays and NumPy's numbers for JSON."""
     return value.tolist() if hasattr(value, "tolist") else str(value)
+
+
+class JournalEngine:
+    """Runs passes with another engine, and saves their results every few seconds.
+
+    An optimiser is a chain of passes, each of which depends on the previous results: with the
+    saved results it quickly replays what was done, then continues to the same end. A saved result
+    is used only for the pass with the same number and content over the same part of the rows.
+    Statistics that are large, or not plain arrays, are gathered again.
+    """
+
+    def __init__(self, engine: Engine, folder: Path, every: float) -> None:
+        self.engine = engine
+        self.every = every
+        self._folder = folder
+        self._stage = ""
+        self._number = 0
+        self._known: dict[str, list[np.ndarray[Any, Any]]] = {}
+        self._new: dict[str, np.ndarray[Any, Any]] = {}
+        self._written = time.monotonic()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.engine, name)  # `map` and `keep`, whose results aren't saved, `n_jobs`
+
+    def begin(self, stage: str) -> None:
+        """Begin a stage: read its saved results."""
+        self._stage, self._number, self._new, self._known = stage, 0, {}, {}
+        self._written = time.monotonic()
+        for path in self._files():
+            try:
+                arrays = read_arrays(path)
+            except ValueError as error:
+                raise ModelFileError(
+                    f"{path} is not a readable part of a checkpoint ({error}). Delete the folder "
+                    "of the checkpoint to fit from the start."
+                ) from error
+            for name, array in sorted(arrays.items()):
+                self._known.setdefault(name.rpartition("|")[0], []).append(array)
+
+    def end(self) -> None:
+        """End the stage: delete its saved results, which are no longer needed."""
+        self._known, self._new = {}, {}
+        for path in self._files():
+            path.unlink(missing_ok=True)  # another process may end the same stage
+
+    def run(
+        self, pass_: Pass[Chunk, State, Result], rows: Pieces[Chunk], progress: Progress, stage: str
+    ) -> Result:
+        """Run one pass over all rows, or return its saved result."""
+        asked = (type(pass_).__qualname__, pass_, _views(rows))
+        digest = hashlib.sha256(pickle.dumps(asked, protocol=5))
+        name = f"{self._number}|{stage}|{digest.hexdigest()}"
+        self._number += 1
+        arrays = self._known.pop(name, None)
+        if arrays is not None:
+            return pass_.finish(_like(pass_.zero(), iter(arrays)))
+        state: Any = self.engine.run(_Unfinished(pass_), rows, progress, stage)
+        self._note(name, state)
+        return pass_.finish(state)
+
+    def _note(self, name: str, state: Any) -> None:
+        parts = list(_parts(state))
+        plain = all(isinstance(part, np.ndarray) and part.dtype.kind in "biuf" for part in parts)
+        if not plain or sum(part.nbytes for part in parts) > MAX_BYTES:
+            return
+        # A copy: the arrays returned by `finish` may be modified.
+        self._new |= {f"{name}|{at:03}": part.copy() for at, part in enumerate(parts)}
+        if time.monotonic() - self._written >= self.every:
+            self.write()
+
+    def write(self) -> None:
+        """Write the results that haven't been written yet."""
+        if self._new:
+            path = self._folder / f"passes-{self._stage}-{self._number:09}.npz"
+            with replacing(path) as part, part.open("wb") as file:
+                np.savez(file, **self._new)  # type: ignore[arg-type]
+        self._new = {}
+        self._written = time.monotonic()
+
+    def _files(self) -> list[Path]:
+        return sorted(self._folder.glob(f"passes-{self._stage}-*.npz"))
+
+
+class _Unfinished:
+    """A pass that returns its statistic unchanged."""
+
+    def __init__(self, pass_: Any) -> None:
+        self._pass = pass_
+        self.zero, self.update, self.merge = pass_.zero, pass_.update, pass_.merge
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Unfinished, (self._pass,)
+
+    def finish(self, state: Any) -> Any:
+        return state
+
+
+def _views(rows: Pieces[Any]) -> list[dict[str, Any]]:
+    """Return the transformations of the rows before a pass: parts, groups of values."""
+    piece: Any = next(iter(rows.pieces()), None)
+    found = []
+    while hasattr(piece, "piece"):
+        found.append({k: v for k, v in vars(piece).items() if k not in ("piece", "n_rows")})
+        piece = piece.piece
+    return found
+
+
+def _parts(state: Any) -> Iterator[Any]:
+    """Iterate over the parts of a statistic; tuples may be nested."""
+    return chain(*map(_parts, state)) if isinstance(state, tuple) else iter([state])
+
+
+def _like(zero: Any, arrays: Iterator[np.ndarray[Any, Any]]) -> Any:
+    """Rebuild the array, or the tuples of arrays, that these arrays came from."""
+    if not isinstance(zero, tuple):
+        return next(arrays)
+    parts = [_like(part, arrays) for part in zero]
+    return type(zero)(*parts) if hasattr(zero, "_fields") else tuple(parts)
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    """Read an npz file written by `numpy.savez`, in its order; ValueError for any other file."""
+    try:
+        with path.open("rb") as raw, np.load(raw, allow_pickle=False) as file:
+            # Nothing in it is compressed, so a small file can't contain a large array.
+            if any(part.file_size > path.stat().st_size for part in file.zip.infolist()):
+                raise ValueError("its parts are larger than the file")
+            arrays = {name: file[name] for name in file.files}
+    except Exception as error:  # anything a damaged archive may raise
+        raise ValueError(f"{type(error).__name__}: {str(error)[:200]}") from error
+    if not all(isinstance(array, np.ndarray) for array in arrays.values()):
+        raise ValueError("it holds something else than arrays")
+    return arrays

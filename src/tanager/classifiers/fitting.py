@@ -187,7 +187,7 @@ class FitRun:
         plan, names = self.plan, self.codebook.domain.names
         found = None if store is None else store.structure()
         if store is not None and found is None:
-            store.begin("structure")
+            store.journal.begin("structure")
         if found is not None:
             structure = found[0]
             self.context.record("structure").update(found[1])
@@ -215,7 +215,7 @@ class FitRun:
         if self.store is not None:
             # With fresh counts and a fresh plan, the passes of this stage are the same whether
             # the structure was learned or read.
-            self.store.begin("parameters")
+            self.store.journal.begin("parameters")
             had_gaps, self.plan = self.filled is not self.counts, replace(self.plan)
             self.counts = Counts(self.rows, self.context)
             self.filled = Counts(self.filled.rows, self.context) if had_gaps else self.counts

@@ -1,9 +1,17 @@
 """Engines run passes over data; nothing else knows about threads or clusters."""
 
-from tanager.engines.context import FitContext
 from tanager.engines.keeping import KeptChunk
-from tanager.engines.local import LocalEngine
-from tanager.engines.passes import Engine, Pass, Passes, Piece, Pieces, Sums, resolve_engine
+from tanager.engines.passes import (
+    Engine,
+    FitContext,
+    LocalEngine,
+    Pass,
+    Passes,
+    Piece,
+    Pieces,
+    Sums,
+    resolve_engine,
+)
 
 __all__ = [
     "Engine",

@@ -1,12 +1,31 @@
-"""The contract between additive statistics and the engines that gather them."""
+"""Passes over data, the engines that run them, and the context of a fit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import logging
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from numbers import Integral
+from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
-from tanager.errors import invalid
+import numpy as np
+
+from tanager.engines.keeping import Store, default_memory_limit, peak_memory_mb
+from tanager.errors import MemoryBoundError, invalid
 from tanager.progress import Progress
+
+LEAST_WORK = 8 << 20  # with less, a fit would need too many passes
+LEAST_TABLES = 64 << 20  # always allowed for tables during learning
+
+_log = logging.getLogger(__name__)
 
 Chunk = TypeVar("Chunk")
 Chunk_co = TypeVar("Chunk_co", covariant=True)
@@ -15,6 +34,7 @@ State = TypeVar("State")
 Result = TypeVar("Result")
 Result_co = TypeVar("Result_co", covariant=True)
 Item = TypeVar("Item")
+Report = Callable[[int], None]
 
 
 class Piece(Protocol[Chunk_co]):
@@ -134,11 +154,146 @@ class Engine(Protocol):
         """
 
 
+class LocalEngine:
+    """Runs passes on threads of this process: None is one, -1 one per core.
+
+    Each thread adds the next pieces to its own state; the states are merged in a fixed order.
+    """
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        if n_jobs == 0 or not isinstance(n_jobs, Integral | None):
+            allowed = "a whole number of threads, None for one, -1 for one per core"
+            raise invalid("n_jobs", n_jobs, allowed)
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        jobs = 1 if n_jobs is None else n_jobs
+        self.n_jobs = jobs if jobs > 0 else max(1, (cores or 1) + 1 + jobs)
+        self.n_passes = 0
+        self._stores: WeakSet[Store] = WeakSet()
+
+    def run(
+        self, pass_: Pass[Chunk, State, Result], rows: Pieces[Chunk], progress: Progress, stage: str
+    ) -> Result:
+        """Run one pass over all rows."""
+        self.n_passes += 1
+        pieces = rows.pieces()
+        progress.start(stage, rows.n_rows)
+
+        def gather(taken: Iterable[Piece[Chunk]], report: Report) -> State:
+            state = pass_.zero()
+            for piece in taken:
+                for chunk in piece.chunks():
+                    state = pass_.update(state, chunk)
+                    report(getattr(chunk, "n_rows", piece.n_rows))
+            return state
+
+        states = self._share(gather, pieces, progress)
+        # Nothing is repeated here, so no merge needs to start from a fresh state.
+        while len(states) > 1:
+            states[0] = pass_.merge(states[0], states.pop(1))
+        result = pass_.finish(states.pop())
+        progress.finish()
+        return result
+
+    def keep(
+        self,
+        read: Callable[[Any], Iterable[Chunk]],
+        pieces: Sequence[Any],
+        memory_limit: int,
+        progress: Progress,
+        stage: str,
+    ) -> list[Piece[Chunk]]:
+        """Read every piece once and keep its chunks, in memory or in a temporary file."""
+        self.n_passes += 1
+        # One limit for everything kept at a time: codes, and rows packed for training.
+        store = Store(max(0, memory_limit - sum(other.memory_used for other in self._stores)))
+        self._stores.add(store)
+        kept: list[list[Any]] = [[] for _ in pieces]
+        progress.start(stage, sum(piece.n_rows for piece in pieces))
+
+        def gather(taken: Iterable[tuple[int, Any]], report: Report) -> None:
+            for place, piece in taken:
+                for chunk in read(piece):
+                    kept[place].append(store.keep(chunk))
+                    report(chunk.n_rows)  # type: ignore[attr-defined]
+
+        self._share(gather, list(enumerate(pieces)), progress)
+        progress.finish()
+        return list(chain(*kept))
+
+    def _share(
+        self,
+        gather: Callable[[Iterable[Item], Report], Result],
+        items: Sequence[Item],
+        progress: Progress,
+    ) -> list[Result]:
+        """Let every thread gather the next items; only this thread reports the rows done."""
+        n_threads = min(self.n_jobs, len(items))
+        if n_threads <= 1:
+            return [gather(items, progress.advance)]
+        iterator, lock = iter(items), threading.Lock()
+        stop = threading.Event()
+        done: SimpleQueue[int | None] = SimpleQueue()  # rows of a chunk, or None when a thread ends
+
+        def take() -> Iterable[Item]:
+            while not stop.is_set():
+                with lock:
+                    item = next(iterator, None)
+                if item is None:
+                    return
+                yield item
+
+        def work() -> Result:
+            try:
+                return gather(take(), done.put)
+            except BaseException:
+                stop.set()
+                raise
+            finally:
+                done.put(None)
+
+        with ThreadPoolExecutor(n_threads) as pool:
+            futures = [pool.submit(work) for _ in range(n_threads)]
+            running = n_threads
+            try:
+                while running:
+                    n_rows = done.get()
+                    if n_rows is None:
+                        running -= 1
+                    else:
+                        progress.advance(n_rows)
+            except BaseException:
+                stop.set()
+                raise
+            return [future.result() for future in futures]
+
+    def map(
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        progress: Progress,
+        stage: str,
+    ) -> list[Result]:
+        """Apply a function to independent items, on the threads."""
+        work = list(enumerate(items))
+        progress.start(stage, len(work), unit="features")
+
+        def gather(taken: Iterable[tuple[int, Item]], report: Report) -> dict[int, Result]:
+            results = {}
+            for place, item in taken:
+                results[place] = function(item)
+                report(1)
+            return results
+
+        results = dict[int, Result]()
+        for found in self._share(gather, work, progress):
+            results |= found
+        progress.finish()
+        return [results[place] for place in range(len(work))]
+
+
 def resolve_engine(engine: Any, n_jobs: int | None) -> Engine:
     """Turn the estimator's `engine` and `n_jobs` into an engine."""
     if engine == "local":
-        from tanager.engines.local import LocalEngine
-
         return LocalEngine(n_jobs)
     is_client = type(engine).__module__.partition(".")[0] == "distributed"
     if engine == "dask" or is_client:
@@ -150,3 +305,84 @@ def resolve_engine(engine: Any, n_jobs: int | None) -> Engine:
         allowed = f"'local', 'dask', a distributed.Client, or an object with {methods}"
         raise invalid("engine", engine, allowed)
     return engine
+
+
+@dataclass
+class FitContext:
+    """Engine, randomness, progress and the record of one fit."""
+
+    engine: Engine = field(default_factory=LocalEngine)  # runs the passes
+    # root of all randomness in this fit; use `generator`
+    seed: np.random.SeedSequence = field(default_factory=lambda: np.random.SeedSequence(0))
+    progress: Progress = field(default_factory=Progress)  # receives reports from long work
+    # diagnostics by stage: becomes the estimator's `info_`
+    info: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # bytes a fit may use: half of them for coded rows, a quarter for intermediate counts and
+    # scores, the full amount for tables. By default half of the free memory, at least 256 MiB.
+    memory_limit: int = field(default_factory=default_memory_limit)
+
+    @property
+    def rows_limit(self) -> int:
+        """Bytes of rows that may stay in memory; the rest goes to a temporary file."""
+        return self.memory_limit // 2
+
+    @property
+    def work_limit(self) -> int:
+        """Bytes that one kind of counts may use while being gathered, at least 8 MiB."""
+        return max(LEAST_WORK, self.memory_limit // 4)
+
+    @property
+    def tables_limit(self) -> int:
+        """Bytes that tables may take while they are learned, at least 64 MiB."""
+        return max(LEAST_TABLES, self.memory_limit)
+
+    def check_tables(self, sizes: Mapping[str, int], n_classes: int = 2, held: int = 0) -> None:
+        """Refuse tables beyond the memory limit.
+
+        `sizes` has each feature's bytes, and `held` is those of predictions for held-out rows.
+        """
+        total, limit = sum(sizes.values()) + held, self.tables_limit
+        if total <= limit:
+            return
+        largest = max(sizes, key=sizes.__getitem__)
+        what = "tables and held-out predictions" if held else "tables"
+        classes = f", or merge some of the {n_classes:,} classes" if n_classes > 50 else ""
+        raise MemoryBoundError(
+            f"The {what} take {total / 2**20:,.0f} MiB during training, beyond the "
+            f"{limit / 2**20:,.0f} MiB of memory_limit; the table of {largest!r} alone takes "
+            f"{sizes[largest] / 2**20:,.0f}. Raise memory_limit, use fewer parents, or merge "
+            f"values of {largest!r} and its parents (fewer bins){classes}."
+        )
+
+    def inner(self) -> FitContext:
+        """Return a context for a nested part of the work, with its own record and no progress."""
+        return replace(self, progress=Progress(), info={})
+
+    def generator(self, *key: int) -> np.random.Generator:
+        """Return the random stream of one independent unit, which depends only on the key."""
+        return np.random.Generator(np.random.PCG64(self._child(*key)))
+
+    def row_seed(self, *key: int) -> int:
+        """Return the 64-bit seed of one independent use of `tanager.codes.hashing`."""
+        return int(self._child(*key).generate_state(1, np.uint64)[0])
+
+    def _child(self, *key: int) -> np.random.SeedSequence:
+        return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, *key))
+
+    def record(self, stage: str) -> dict[str, Any]:
+        """Return the record of a stage in `info`, for writing."""
+        return self.info.setdefault(stage, {})
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[dict[str, Any]]:
+        """Time a stage; yields its record in `info`."""
+        record = self.record(name)
+        wall, cpu = time.perf_counter(), time.process_time()
+        passes = getattr(self.engine, "n_passes", 0)
+        yield record
+        record["seconds"] = record.get("seconds", 0.0) + time.perf_counter() - wall
+        record["cpu_seconds"] = record.get("cpu_seconds", 0.0) + time.process_time() - cpu
+        record.setdefault("passes", getattr(self.engine, "n_passes", 0) - passes)
+        record["peak_memory_mb"] = peak = peak_memory_mb()
+        memory = "" if peak is None else f", {peak:.0f} MB at most"
+        _log.info("%s: %.2f s%s", name, record["seconds"], memory)

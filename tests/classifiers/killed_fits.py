@@ -1,6 +1,6 @@
 """A program that fits with a checkpoint and is killed on the way, again and again.
 
-    python -m tests.engines.killed_fits FOLDER SEED KILLS
+    python -m tests.classifiers.killed_fits FOLDER SEED KILLS
 
 It imports once and forks a process for every fit. Each is killed by SIGKILL when the
 checkpoint has grown by a random number of files, or while it codes the rows. The last

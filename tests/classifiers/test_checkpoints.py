@@ -17,11 +17,11 @@ import pytest
 import tanager
 from tanager import BayesNetClassifier
 from tanager.classifiers import checkpoints
+from tanager.classifiers.checkpoints import JournalEngine, read_arrays
 from tanager.codes import Domain, Rows
 from tanager.codes.hashing import Fold
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
-from tanager.engines.journal import JournalEngine, read_arrays
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.losses import ConditionalLogLikelihood, RowLoss
 from tanager.options import identify_option
@@ -113,7 +113,7 @@ def test_a_finished_fit_leaves_nothing_that_killed_ones_left(tmp_path, monkeypat
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs a system that can fork a process")
 def test_fits_that_are_killed_for_real_go_on_to_the_same_model(tmp_path):
-    command = [sys.executable, "-m", "tests.engines.killed_fits", str(tmp_path), "1", "4"]
+    command = [sys.executable, "-m", "tests.classifiers.killed_fits", str(tmp_path), "1", "4"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.returncode == 0, done.stderr
     fits = json.loads(done.stdout.splitlines()[-1])
