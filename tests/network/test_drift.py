@@ -12,14 +12,17 @@ import tanager
 from tanager import BayesNetClassifier
 from tanager.errors import ColumnWarning, ConfigurationError, DataError, ModelFileError
 from tanager.network import Network
-from tanager.network.recalibration import Recalibration, estimate_shares, recalibrate
-from tanager.network.reference import LEVELS, Watch, check_reference
+from tanager.network.drift import Watch
+from tanager.network.reference import LEVELS, check_reference
 from tanager.network.shifts import (
+    Recalibration,
     Shift,
     _compare_shares,
     _exceedance,
     correct_shifts,
+    estimate_shares,
     find_pair_shift,
+    recalibrate,
 )
 from tanager.sources.files import FilePart
 from tests.keel import read_keel

@@ -32,7 +32,7 @@ from tanager.errors import ConfigurationError, DataError, listed
 from tanager.evaluation.metrics import METRICS, make_sheet
 from tanager.network import Network
 from tanager.network.files import read_model
-from tanager.network.own_rows import labelled_codes, own_rows
+from tanager.network.reference import labelled_codes, own_rows
 from tanager.network.uncertainty import PredictionSets, check_share, interval_of_codes
 from tanager.parameters import posterior
 from tanager.sources import Source

@@ -9,31 +9,31 @@ shares and calibration must differ both from their ideal and from what they were
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Chunk, MatchedTable, Rows
+from tanager.codes import (
+    CategoricalColumn,
+    Chunk,
+    Codebook,
+    Codes,
+    Column,
+    MatchedTable,
+    NumericColumn,
+    Rows,
+)
 from tanager.codes.hashing import row_hash
 from tanager.engines import Engine, resolve_engine
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.errors import nearest as near
 from tanager.network.answers import SHOWN, align_columns
 from tanager.network.decisions import is_number
-from tanager.network.reference import (
-    Familiar,
-    Reference,
-    Watch,
-    code_groups,
-    count_pairs,
-    count_with_class,
-    familiar_codes,
-    log_probability_of,
-    reference_of,
-)
+from tanager.network.propagation import require_probabilities
+from tanager.network.reference import code_groups, count_pairs, count_with_class, reference_of
 from tanager.network.shifts import (
     Profile,
     Shift,
@@ -57,6 +57,138 @@ SCORED = 1_000_000  # class scores kept: number of rows times classes
 MOST_SCORED = 100_000  # rows
 CALIBRATION_EFFECT = 0.05  # least deviation of probabilities, in addition to one over the root
 # of the number of training rows, the deviation of the model itself
+
+
+@dataclass(frozen=True, eq=False)
+class Watch:
+    """How the raw values of one feature become cells, using finer codes than the model's."""
+
+    column: Column  # codes raw values, with separate codes for "missing" and for unseen values
+    codes: NDArray[np.uint16]  # (column.arity + 1,): the model's code for each of these codes
+    cells: NDArray[np.int64]  # the cell of each code
+
+    @classmethod
+    def of(cls, column: Column, ends: Floats) -> Watch:
+        """Return how to watch a column of a codebook; `ends` as in `Reference`."""
+        unknown = column.arity
+        if isinstance(column, CategoricalColumn):
+            n = len(column.values)
+            codes = np.array([*range(n), column.null_code, unknown], np.uint16)
+            return cls(replace(column, missing_code=n), codes, np.array([*range(n), n + 2, n + 1]))
+        cuts, n = column.cuts, len(ends) or len(column.cuts) + 1
+        bounds = np.concatenate([[np.nextafter(ends[0], -np.inf)], ends]) if len(ends) else cuts
+        fine = np.union1d(cuts, bounds)
+        places = np.searchsorted(bounds, [*fine, np.inf])
+        if len(ends):  # the one below all intervals comes first
+            places = np.where(places == 0, n, np.where(places > n, n + 1, places - 1))
+        coarse = np.searchsorted(cuts, [*fine, np.inf])
+        watching = NumericColumn(column.name, fine, len(fine) + 1, column.temporal)
+        return cls(
+            watching,
+            np.array([*coarse, column.null_code, unknown], np.uint16),
+            np.array([*places, n + 2, n + 1]),
+        )
+
+
+def watch_codebook(network: Network) -> tuple[list[Watch], Codebook]:
+    """Return how to watch each feature, and a codebook with their columns."""
+    codebook = network.codebook
+    pairs = zip(codebook.columns, reference_of(network).ends, strict=True)
+    watches = [Watch.of(column, ends) for column, ends in pairs]
+    return watches, replace(codebook, columns=tuple(watch.column for watch in watches))
+
+
+class Familiar(NamedTuple):
+    """Rows as a network represents them."""
+
+    codes: Codes  # (n_features, n_rows): the network's codes; unseen values are unknown
+    # (n_features, n_rows): for unseen values, and numbers outside the training range, the
+    # log-probability of observing such a value; otherwise 0
+    log_unseen: Floats
+
+
+def find_unseen(network: Network, fine: Codes) -> Familiar:
+    """Find values never seen in training in rows that are coded as the network watches them.
+
+    If n1 values occurred once in n training rows, the next value is a new one with a
+    probability of about (n1 + 1) / (n + 1) (Good and Turing); a number lies beyond all of them
+    with a probability of 1 / (n + 1) on either side.
+    """
+    reference, (watches, _) = reference_of(network), network.watching
+    codes = np.empty(fine.shape, network.codebook.dtype)
+    log_unseen, used = np.zeros(fine.shape), set(network.structure.selected)
+    for at, (watch, cells) in enumerate(zip(watches, reference.cells, strict=True)):
+        place = watch.cells[fine[at]]
+        strange = (place >= len(cells) - 3) & (place < len(cells) - 1)
+        codes[at] = np.where(strange, watch.codes[-1], watch.codes[fine[at]])
+        if at in used and not network.codebook.leaves_out(watch.column.name):
+            log_unseen[at, strange] = reference.log_unseen(at)
+    return Familiar(codes, log_unseen)
+
+
+def log_probability_of(network: Network, rows: Familiar) -> Floats:
+    """Return log P(x) of rows, including unseen values, shape (n_rows,)."""
+    joint = network.log_joint_of_codes(rows.codes)
+    return np.asarray(log_sum_exp(joint, axis=1) + rows.log_unseen.sum(axis=0))
+
+
+def familiarity(network: Network, X: Any) -> Floats:
+    """Return, per row, the share of training rows that are no more probable.
+
+    Near 0 for a row unlike the training rows; shape (n_rows,), accurate to half a percent.
+
+    Notes
+    -----
+    The probability is P(x), with the class summed out. A category never seen in training
+    contributes the probability of a new category, (n1 + 1) / (n + 1) if n1 of them
+    occurred once in n rows; a number outside the training range contributes 1 / (n + 1).
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["rain", "cold"]] * 8 + [["sun", "warm"]] * 8 + [["sun", "cold"]] * 4
+    >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1] * 8 + [0] * 12).network_
+    >>> network.familiarity([["rain", "cold"], ["sun", "cold"], ["hail", "warm"]]).round(2)
+    array([0.6, 0.2, 0. ])
+    """
+    require_probabilities(network)
+    reference = reference_of(network)
+    if reference.edited:
+        raise ConfigurationError(
+            "The network was edited after its fit, so how probable it finds the training rows "
+            "isn't known. Ask the network as it was before, or use log_probability or surprise."
+        )
+    rows = find_unseen(network, network.watching[1].encode(X))
+    return reference.familiarity(log_probability_of(network, rows))
+
+
+def surprise(network: Network, X: Any) -> Floats:
+    """Return log P(x_i | the rest of the row), exact: which features make a row unusual.
+
+    The lower, the more unusual the value given the others; shape (n_rows, n_features).
+    Missing values that are summed out, and features the network doesn't use, are 0;
+    values never seen in training count as in `familiarity`.
+
+    Examples
+    --------
+    >>> from tanager import BayesNetClassifier
+    >>> X = [["rain", "cold"]] * 8 + [["sun", "warm"]] * 8 + [["sun", "cold"]] * 4
+    >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1] * 8 + [0] * 12).network_
+    >>> network.surprise([["rain", "cold"], ["rain", "warm"]]).round(2)
+    array([[-0.48, -0.15],
+           [-2.01, -1.96]])
+    """
+    require_probabilities(network)
+    rows = find_unseen(network, network.watching[1].encode(X))
+    total, out = log_probability_of(network, rows), rows.log_unseen.T.copy()
+    for feature in network.structure.selected:
+        arity = network.codebook.columns[feature].arity
+        known = np.flatnonzero(rows.codes[feature] < arity)
+        others = np.ascontiguousarray(rows.codes[:, known])
+        others[feature] = arity
+        rest = Familiar(others, rows.log_unseen[:, known])
+        out[known, feature] = total[known] - log_probability_of(network, rest)
+    return out
 
 
 @dataclass(frozen=True)
@@ -171,11 +303,10 @@ def find_drift(
     what  how      effect        p
     x0    outside   0.990  < 0.001  99.0 % of values above 199, the largest in training
     """
-    reference = reference_of(network)
+    _, codebook = network.watching
     for name, value in (("alpha", alpha), ("least", least)):
         if not (is_number(value) and 0 <= value < 1):
             raise ConfigurationError(f"{name}={value!r}. Allowed: a number from 0 to below 1.")
-    watches, codebook = network.watching
     target = y if isinstance(y, str) else None
     table = MatchedTable.of(codebook, X, target=target, ignore_extra=True)
     if target is not None and target not in table.source.names:
@@ -193,10 +324,9 @@ def find_drift(
     ]
     rows = Rows(codebook.domain, pieces, weighted=False, n_rows=n_rows)
     most = min(MOST_SCORED, SCORED // len(codebook.classes))
-    gathering = DriftPass(network, reference, watches, most / max(rows.n_rows, 1), y is not None)
+    gathering = DriftPass(network, most / max(rows.n_rows, 1), y is not None)
     run = resolve_engine(engine, n_jobs).run
-    found = run(gathering, rows, progress or Progress(), "drift")
-    return _judge(network, reference, found, alpha, least)
+    return _judge(network, run(gathering, rows, progress or Progress(), "drift"), alpha, least)
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,17 +369,15 @@ class DriftPass:
     """Counts new rows as `Reference` counts the training rows; all counts are whole numbers."""
 
     network: Network
-    reference: Reference
-    watches: Sequence[Watch]
     share: float  # share of rows that are scored, chosen by a hash of their index
     labelled: bool
 
     def zero(self) -> Gathered:
         """Return empty counts."""
-        reference = self.reference
+        reference, (watches, _) = reference_of(self.network), self.network.watching
         with_class = reference.class_counts if self.labelled else reference.class_counts[:0]
         return Gathered(
-            [np.zeros(len(watch.cells)) for watch in self.watches],
+            [np.zeros(len(watch.cells)) for watch in watches],
             np.zeros_like(reference.pair_counts),
             np.zeros_like(with_class),
             np.zeros(len(reference.classes)),
@@ -258,12 +386,12 @@ class DriftPass:
 
     def update(self, state: Gathered, chunk: Chunk) -> Gathered:
         """Add the rows of a chunk."""
-        columns = self.network.codebook.columns
-        groups = []
-        for at, (watch, fine) in enumerate(zip(self.watches, chunk.codes, strict=True)):
+        reference, (watches, _) = reference_of(self.network), self.network.watching
+        columns, groups = self.network.codebook.columns, []
+        for at, (watch, fine) in enumerate(zip(watches, chunk.codes, strict=True)):
             state.cells[at] += np.bincount(fine, minlength=len(watch.cells))
-            groups.append(code_groups(self.reference.bounds[at], columns[at])[watch.codes][fine])
-        state.pairs[:] += count_pairs(groups, self.reference.pairs)
+            groups.append(code_groups(reference.bounds[at], columns[at])[watch.codes][fine])
+        state.pairs[:] += count_pairs(groups, reference.pairs)
         indices, labels = chunk.indices, chunk.labels
         if self.labelled:
             n_classes = len(state.classes)
@@ -274,12 +402,12 @@ class DriftPass:
             bound = np.uint64(int(self.share * 2**64))
             taken = np.flatnonzero(row_hash(0, indices) < bound)
         codes = np.empty((len(columns), len(taken)), dtype=self.network.codebook.dtype)
-        for watch, fine, out in zip(self.watches, chunk.codes, codes, strict=True):
+        for watch, fine, out in zip(watches, chunk.codes, codes, strict=True):
             out[:] = watch.codes[fine[taken]]
         joint = self.network.log_joint_of_codes(codes)
         log_x = log_sum_exp(joint, axis=1)
-        if len(self.reference.scores):
-            known = familiar_codes(self.network, chunk.codes[:, taken])
+        if len(reference.scores):
+            known = find_unseen(self.network, chunk.codes[:, taken])
             odd = np.flatnonzero((known.codes != codes).any(axis=0) | known.log_unseen.any(axis=0))
             some = Familiar(np.ascontiguousarray(known.codes[:, odd]), known.log_unseen[:, odd])
             log_x[odd] = log_probability_of(self.network, some)
@@ -294,23 +422,18 @@ class DriftPass:
 
     def finish(self, state: Gathered) -> Gathered:
         """Convert codes to cells, and sort the sample in table order."""
-        sizes = [len(cells) for cells in self.reference.cells]
-        pairs = zip(self.watches, state.cells, sizes, strict=True)
-        cells = [np.bincount(w.cells, counts, size).astype(np.float64) for w, counts, size in pairs]
+        trained, (watches, _) = reference_of(self.network).cells, self.network.watching
+        every = zip(watches, state.cells, trained, strict=True)
+        cells = [np.bincount(w.cells, n, len(old)).astype(np.float64) for w, n, old in every]
         order = np.argsort(np.concatenate([part[0] for part in state.sample]))
         parts = zip(*state.sample, strict=True)
         indices, joint, labels, log_x = (np.concatenate(part)[order] for part in parts)
         return state._replace(cells=cells, sample=[(indices, joint, labels, log_x)])
 
 
-def _judge(
-    network: Network,
-    reference: Reference,
-    found: Gathered,
-    alpha: float,
-    least: float,
-) -> Drift:
+def _judge(network: Network, found: Gathered, alpha: float, least: float) -> Drift:
     """Run all tests, and correct for their number."""
+    reference = reference_of(network)
     codebook, labelled = network.codebook, len(found.with_class) > 0
     names, target = codebook.domain.names, codebook.target.name
     tests: list[Shift] = []

@@ -19,20 +19,13 @@ from tanager.errors import ConfigurationError
 from tanager.network import answers, editing, graph, queries
 from tanager.network.checks import check_probabilities
 from tanager.network.decisions import decide
-from tanager.network.drift import find_drift
+from tanager.network.drift import Watch, familiarity, find_drift, surprise, watch_codebook
 from tanager.network.editing import Edit
 from tanager.network.exports import bif, c, javascript, onnx, sql
 from tanager.network.information import NetworkInformation
 from tanager.network.nearest import find_nearest
 from tanager.network.next_question import find_questions
-from tanager.network.reference import (
-    Reference,
-    Watch,
-    familiarity,
-    reference_of,
-    surprise,
-    watch_codebook,
-)
+from tanager.network.reference import Reference
 from tanager.network.sensitivity import find_sensitivity
 from tanager.network.uncertainty import Calibration
 from tanager.network.views import Views
@@ -138,7 +131,7 @@ class Network:
     @cached_property
     def watching(self) -> tuple[list[Watch], Codebook]:
         """How raw values are compared with the training rows."""
-        return watch_codebook(self.codebook, reference_of(self))
+        return watch_codebook(self)
 
     def log_joint(self, X: Any) -> Floats:
         """Return log P(y, x) for every class, shape (n_rows, n_classes).

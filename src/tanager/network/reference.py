@@ -1,4 +1,4 @@
-"""The reference: counts of the training rows, for comparison with other rows.
+"""The reference: counts of the training rows, to recognise them and compare others with them.
 
 It stores counts, not rows. Each feature's values are counted in *cells*: a category's values, a
 number's intervals between quantiles (`tanager.codes.columns.SeenNumbers`), and three more::
@@ -14,29 +14,29 @@ For pairs, the model's codes are merged into at most `MOST_GROUPS` groups of sim
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import CategoricalColumn, Codebook, Codes, Column, NumericColumn, Rows
+from tanager.codes import Codebook, Codes, Column, MatchedTable, NumericColumn, Rows
 from tanager.codes.columns import SeenNumbers
 from tanager.codes.hashing import sample_rows
+from tanager.counts import Counts, fingerprint_counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 from tanager.network.checks import conform, need
-from tanager.network.propagation import require_probabilities
-from tanager.network.recalibration import estimate_shares, recalibrate
+from tanager.network.shifts import estimate_shares, recalibrate
 from tanager.numerics import Floats, log_softmax, log_sum_exp
 from tanager.parameters.tables import HeldOutRows
 
 if TYPE_CHECKING:
-    from tanager.counts import Counts
     from tanager.network.network import Network
 
 Bytes = NDArray[np.uint8]
+CodedRows = tuple[Codes, NDArray[np.uint16]]  # codes and labels of some rows
 
 MOST_GROUPS = 5  # of a feature's cells, in pairs
 SAMPLE_ROWS = 100_000  # training rows used to count pairs and compute log P(x)
@@ -125,142 +125,6 @@ def _join_codes(known: Floats) -> NDArray[np.int64]:
     middle = np.cumsum(known) - known / 2
     joined = np.floor(middle * MOST_GROUPS / max(float(known.sum()), 1e-300))
     return np.searchsorted(joined, np.arange(1, MOST_GROUPS))
-
-
-@dataclass(frozen=True, eq=False)
-class Watch:
-    """How the raw values of one feature become cells, using finer codes than the model's."""
-
-    column: Column  # codes raw values, with separate codes for "missing" and for unseen values
-    codes: NDArray[np.uint16]  # (column.arity + 1,): the model's code for each of these codes
-    cells: NDArray[np.int64]  # the cell of each code
-
-    @classmethod
-    def of(cls, column: Column, ends: Floats) -> Watch:
-        """Return how to watch a column of a codebook; `ends` as in `Reference`."""
-        unknown = column.arity
-        if isinstance(column, CategoricalColumn):
-            n = len(column.values)
-            codes = np.array([*range(n), column.null_code, unknown], np.uint16)
-            return cls(replace(column, missing_code=n), codes, np.array([*range(n), n + 2, n + 1]))
-        cuts, n = column.cuts, len(ends) or len(column.cuts) + 1
-        bounds = np.concatenate([[np.nextafter(ends[0], -np.inf)], ends]) if len(ends) else cuts
-        fine = np.union1d(cuts, bounds)
-        places = np.searchsorted(bounds, [*fine, np.inf])
-        if len(ends):  # the one below all intervals comes first
-            places = np.where(places == 0, n, np.where(places > n, n + 1, places - 1))
-        coarse = np.searchsorted(cuts, [*fine, np.inf])
-        watching = NumericColumn(column.name, fine, len(fine) + 1, column.temporal)
-        return cls(
-            watching,
-            np.array([*coarse, column.null_code, unknown], np.uint16),
-            np.array([*places, n + 2, n + 1]),
-        )
-
-
-def watch_codebook(codebook: Codebook, reference: Reference) -> tuple[list[Watch], Codebook]:
-    """Return how to watch each feature, and a codebook with their columns."""
-    pairs = zip(codebook.columns, reference.ends, strict=True)
-    watches = [Watch.of(column, ends) for column, ends in pairs]
-    return watches, replace(codebook, columns=tuple(watch.column for watch in watches))
-
-
-class Familiar(NamedTuple):
-    """Rows as a network represents them."""
-
-    codes: Codes  # (n_features, n_rows): the network's codes; unseen values are unknown
-    # (n_features, n_rows): for unseen values, and numbers outside the training range, the
-    # log-probability of observing such a value; otherwise 0
-    log_unseen: Floats
-
-
-def read_familiar(network: Network, X: Any) -> Familiar:
-    """Code rows, and find values never seen in training.
-
-    If n1 values occurred once in n training rows, the next value is a new one with a
-    probability of about (n1 + 1) / (n + 1) (Good and Turing); a number lies beyond all of them
-    with a probability of 1 / (n + 1) on either side.
-    """
-    reference_of(network)  # raises if there is none
-    return familiar_codes(network, network.watching[1].encode(X))
-
-
-def familiar_codes(network: Network, fine: Codes) -> Familiar:
-    """Return rows that are coded as the network watches them."""
-    reference, (watches, _) = reference_of(network), network.watching
-    codes = np.empty(fine.shape, network.codebook.dtype)
-    log_unseen, used = np.zeros(fine.shape), set(network.structure.selected)
-    for at, (watch, cells) in enumerate(zip(watches, reference.cells, strict=True)):
-        place = watch.cells[fine[at]]
-        strange = (place >= len(cells) - 3) & (place < len(cells) - 1)
-        codes[at] = np.where(strange, watch.codes[-1], watch.codes[fine[at]])
-        if at in used and not network.codebook.leaves_out(watch.column.name):
-            log_unseen[at, strange] = reference.log_unseen(at)
-    return Familiar(codes, log_unseen)
-
-
-def log_probability_of(network: Network, rows: Familiar) -> Floats:
-    """Return log P(x) of rows, including unseen values, shape (n_rows,)."""
-    joint = network.log_joint_of_codes(rows.codes)
-    return np.asarray(log_sum_exp(joint, axis=1) + rows.log_unseen.sum(axis=0))
-
-
-def familiarity(network: Network, X: Any) -> Floats:
-    """Return, per row, the share of training rows that are no more probable.
-
-    Near 0 for a row unlike the training rows; shape (n_rows,), accurate to half a percent.
-
-    Notes
-    -----
-    The probability is P(x), with the class summed out. A category never seen in training
-    contributes the probability of a new category, (n1 + 1) / (n + 1) if n1 of them
-    occurred once in n rows; a number outside the training range contributes 1 / (n + 1).
-
-    Examples
-    --------
-    >>> from tanager import BayesNetClassifier
-    >>> X = [["rain", "cold"]] * 8 + [["sun", "warm"]] * 8 + [["sun", "cold"]] * 4
-    >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1] * 8 + [0] * 12).network_
-    >>> network.familiarity([["rain", "cold"], ["sun", "cold"], ["hail", "warm"]]).round(2)
-    array([0.6, 0.2, 0. ])
-    """
-    require_probabilities(network)
-    reference = reference_of(network)
-    if reference.edited:
-        raise ConfigurationError(
-            "The network was edited after its fit, so how probable it finds the training rows "
-            "isn't known. Ask the network as it was before, or use log_probability or surprise."
-        )
-    return reference.familiarity(log_probability_of(network, read_familiar(network, X)))
-
-
-def surprise(network: Network, X: Any) -> Floats:
-    """Return log P(x_i | the rest of the row), exact: which features make a row unusual.
-
-    The lower, the more unusual the value given the others; shape (n_rows, n_features).
-    Missing values that are summed out, and features the network doesn't use, are 0;
-    values never seen in training count as in `familiarity`.
-
-    Examples
-    --------
-    >>> from tanager import BayesNetClassifier
-    >>> X = [["rain", "cold"]] * 8 + [["sun", "warm"]] * 8 + [["sun", "cold"]] * 4
-    >>> network = BayesNetClassifier("tan", "laplace").fit(X, [1] * 8 + [0] * 12).network_
-    >>> network.surprise([["rain", "cold"], ["rain", "warm"]]).round(2)
-    array([[-0.48, -0.15],
-           [-2.01, -1.96]])
-    """
-    require_probabilities(network)
-    rows = read_familiar(network, X)
-    total, out = log_probability_of(network, rows), rows.log_unseen.T.copy()
-    for feature in network.structure.selected:
-        arity = network.codebook.columns[feature].arity
-        known = np.flatnonzero(rows.codes[feature] < arity)
-        others = np.ascontiguousarray(rows.codes[:, known])
-        others[feature] = arity
-        rest = Familiar(others, rows.log_unseen[:, known])
-        out[known, feature] = total[known] - log_probability_of(network, rest)
-    return out
 
 
 def reference_of(network: Network) -> Reference:
@@ -370,12 +234,58 @@ def count_with_class(
     groups: Sequence[Bytes], labels: NDArray[Any], n_classes: int, weights: Floats | None = None
 ) -> Floats:
     """Count rows by group and class for each feature, (n_features, MOST_GROUPS, n_classes)."""
-    side = MOST_GROUPS + 1
-    out = np.zeros((len(groups), side, n_classes))
-    own = labels.astype(np.int64)
-    for at, group in enumerate(groups):
-        out[at].flat = np.bincount(group * np.int64(n_classes) + own, weights, side * n_classes)
-    return out[:, :-1]
+    each = [count_values(group, labels, MOST_GROUPS, n_classes, weights) for group in groups]
+    return np.stack(each)
+
+
+def count_values(
+    codes: NDArray[Any],
+    labels: NDArray[Any],
+    arity: int,
+    n_classes: int,
+    weights: Floats | None = None,
+) -> Floats:
+    """Return N(x, y) of one feature, shape (arity, n_classes), without unknown values."""
+    cells, size = codes.astype(np.int64) * n_classes + labels, arity * n_classes
+    counts = np.bincount(cells, weights, size)[:size]
+    return counts.reshape(arity, n_classes).astype(np.float64)
+
+
+def own_rows(
+    network: Network,
+    info: Mapping[str, Any],
+    n_rows: int,
+    read: Callable[[], Iterable[CodedRows]],
+) -> bool | None:
+    """Return whether rows are the training rows; None if the model can't tell.
+
+    `info` is what the fit reported: `info_` of an estimator, or ``"info"`` of a model file.
+    `read` returns the rows, one part at a time, and is only called if `n_rows` is that of the fit.
+    """
+    stored = info.get("codes", {})
+    if "fingerprint" not in stored:
+        return None
+    if stored.get("rows") != n_rows:
+        return False
+    domain = network.codebook.domain
+    classes = np.zeros(domain.n_classes)  # N(y), and N(x, y) of every feature
+    values = [np.zeros((int(arity), domain.n_classes)) for arity in domain.arities]
+    for codes, labels in read():
+        classes += np.bincount(labels, minlength=domain.n_classes)
+        for known, column in zip(values, codes, strict=True):
+            known += count_values(column, labels, *known.shape)
+    return bool(stored["fingerprint"] == fingerprint_counts(classes, values))
+
+
+def labelled_codes(
+    table: MatchedTable, labels: NDArray[np.uint16] | None = None
+) -> Iterator[CodedRows]:
+    """Iterate over codes and labels; the labels may be an array separate from the table."""
+    for batch in table.batches():
+        if labels is None:
+            yield batch.codes, table.labels(batch)
+        else:
+            yield batch.codes, labels[batch.start : batch.start + batch.n_rows]
 
 
 def check_reference(data: Any, codebook: Codebook) -> Reference | None:

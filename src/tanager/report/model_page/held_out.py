@@ -18,7 +18,7 @@ from tanager.evaluation.importance import losses_without_features
 from tanager.evaluation.metrics import log_loss
 from tanager.evaluation.runner import complete_probabilities
 from tanager.network import Network, NetworkInformation
-from tanager.network.own_rows import own_rows
+from tanager.network.reference import own_rows
 from tanager.parameters import posterior
 from tanager.report.model_page.rows import PageRows, n_groups, pool_neighbours
 

@@ -14,7 +14,7 @@ from tanager.codes import Codes, MatchedTable
 from tanager.codes.hashing import row_hash
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.network import Network
-from tanager.network.own_rows import CodedRows, count_values, labelled_codes
+from tanager.network.reference import CodedRows, count_values, labelled_codes
 from tanager.sources import Source, open_source
 
 
