@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from tanager.errors import ConfigurationError
-from tanager.structure.arborescence import maximum_arborescence
+from tanager.structure.tan import maximum_arborescence
 from tests.oracles.arborescence import best_arborescence_weight, is_tree, tree_weight
 
 

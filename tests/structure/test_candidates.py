@@ -8,7 +8,7 @@ import pytest
 from tanager.errors import ConfigurationError
 from tanager.structure import Differentiable
 from tanager.structure.constraints import Limits
-from tanager.structure.differentiable.candidates import image_order, resolve_candidates
+from tanager.structure.differentiable import image_order, resolve_candidates
 
 NAMES = [f"p{i}" for i in range(36)]
 

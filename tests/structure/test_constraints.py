@@ -11,9 +11,9 @@ import tanager
 from tanager import BayesNetClassifier, Constraints
 from tanager.errors import ConfigurationError
 from tanager.structure import ACLL, KDB, TAN, Differentiable, Fixed, OrderBased, Structure
-from tanager.structure.arborescence import maximum_branching
 from tanager.structure.constraints import Limits
 from tanager.structure.ktree import heaviest_tree
+from tanager.structure.tan import maximum_branching
 from tanager.training import Training
 from tests.cli.calling import call
 from tests.oracles.constraints import forests, graphs, satisfied

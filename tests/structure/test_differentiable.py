@@ -16,8 +16,7 @@ from tanager.losses import HybridMargin, NegativeLogLikelihood
 from tanager.parameters import Hybrid
 from tanager.progress import Progress
 from tanager.structure import TAN, FitPlan, Structure
-from tanager.structure.differentiable import Differentiable
-from tanager.structure.differentiable.learner import Arborescence, BestParent
+from tanager.structure.differentiable import Arborescence, BestParent, Differentiable
 from tanager.training import Training
 from tanager.training.model import Slots
 

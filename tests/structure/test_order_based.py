@@ -9,7 +9,7 @@ from tanager.parameters import MaximumLikelihood
 from tanager.structure import FitPlan, Greedy, OrderBased
 from tanager.structure import joint as joint_module
 from tanager.structure.joint import RunningJoint
-from tanager.structure.ordering import order_by_class_information, order_by_single_condition
+from tanager.structure.order_based import order_by_class_information, order_by_single_condition
 from tests.oracles.discriminative import (
     PlainScore,
     conditional_information,

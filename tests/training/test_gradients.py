@@ -12,7 +12,7 @@ from tanager.losses import (
     Margin,
     NegativeLogLikelihood,
 )
-from tanager.structure.differentiable.learner import Arborescence, BestParent
+from tanager.structure.differentiable import Arborescence, BestParent
 from tanager.training import Training
 from tanager.training.model import Model, Slots, TrainingRows, log_joint
 from tanager.training.optimiser import EPOCHS, ParentSearch, Task, _Trainer, entropy, train

@@ -182,7 +182,7 @@ def _pseudo_error(
     """Train on a fold with every other feature, or k of them, a candidate; error in per cent."""
     from tanager.engines import FitContext
     from tanager.losses import HybridMargin
-    from tanager.structure.differentiable.learner import (
+    from tanager.structure.differentiable import (
         Arborescence,
         BestParent,
         with_frequencies,

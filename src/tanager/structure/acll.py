@@ -13,9 +13,9 @@ from tanager import native
 from tanager.counts import ContextTree, Counts, PairCells, PairScore
 from tanager.errors import invalid
 from tanager.numerics import Floats, Ints
-from tanager.structure.arborescence import maximum_arborescence, maximum_branching
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
+from tanager.structure.tan import maximum_arborescence, maximum_branching
 
 
 def dirichlet_beta(n_classes: int, a: float, b: float) -> float:

@@ -9,9 +9,9 @@ import numpy as np
 
 from tanager.counts import Counts
 from tanager.errors import ConfigurationError, listed
-from tanager.structure.arborescence import maximum_branching
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
+from tanager.structure.tan import maximum_branching
 
 STREAM = 0x7EEE  # key of the random stream
 

@@ -1,5 +1,0 @@
-"""Structure and tables learned jointly by gradient descent."""
-
-from tanager.structure.differentiable.learner import Differentiable
-
-__all__ = ["Differentiable"]
