@@ -12,8 +12,7 @@ from tanager.parameters.tables import DenseTable, Tables, family_members
 from tanager.structure import FitPlan, Structure
 from tanager.training import Training
 from tanager.training.model import NO_PARENT, Model, Slots, TrainingRows
-from tanager.training.optimiser import Task, fit
-from tanager.training.options import Trained
+from tanager.training.optimiser import Task, Trained, fit
 
 TRAINING_STREAM = 803
 

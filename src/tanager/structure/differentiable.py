@@ -15,14 +15,13 @@ from tanager.errors import ConfigurationError, invalid, listed
 from tanager.losses import Loss, resolve_loss
 from tanager.numerics import Floats, Ints
 from tanager.structure.constraints import Limits
-from tanager.structure.learner import FitPlan, JointLearner
+from tanager.structure.learner import FitPlan, JointLearner, JointTables
 from tanager.structure.order_based import given_order
 from tanager.structure.structure import Structure
 from tanager.structure.tan import maximum_arborescence
 from tanager.training import Training
-from tanager.training.model import NO_PARENT, JointTables, Model, Slots, TrainingRows
-from tanager.training.optimiser import ParentSearch, Task, fit, most_probable
-from tanager.training.options import Trained
+from tanager.training.model import NO_PARENT, Model, Slots, TrainingRows
+from tanager.training.optimiser import ParentSearch, Task, Trained, fit, most_probable
 
 IMAGE_ORDERS = ("A", "B", "C")
 PRIOR_ROWS = 5.0  # prior weight, in rows, of the next shorter context

@@ -18,13 +18,21 @@ from tanager.engines import FitContext
 from tanager.estimator import Estimator
 from tanager.numerics import Floats
 from tanager.structure.structure import Structure
-from tanager.training.model import JointTables
 
 if TYPE_CHECKING:
     from tanager.loglinear.residuals import Residuals
     from tanager.structure.constraints import Limits
 
 THINNING_KEY = 7_303  # key of the random stream that subsamples residuals
+
+
+@dataclass(frozen=True)
+class JointTables:
+    """Tables learned together with a structure."""
+
+    parent_indices: tuple[tuple[int, ...], ...]  # the parents in the structure of these tables
+    log_prior: Floats  # (n_classes,)
+    log_prob: tuple[Floats, ...]  # (*parent_arities, arity, n_classes); one per feature
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,5 @@
 """Gradient training of tables: mini-batch Adam with any loss of the log-joint."""
 
-from tanager.training.options import Training
+from tanager.training.optimiser import Training
 
 __all__ = ["Training"]

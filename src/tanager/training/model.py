@@ -221,15 +221,6 @@ class Model:
         return self.theta[at : at + int(np.prod(shape))].reshape(shape)
 
 
-@dataclass(frozen=True)
-class JointTables:
-    """Tables learned together with a structure."""
-
-    parent_indices: tuple[tuple[int, ...], ...]  # the parents in the structure of these tables
-    log_prior: Floats  # (n_classes,)
-    log_prob: tuple[Floats, ...]  # (*parent_arities, arity, n_classes); one per feature
-
-
 def log_joint(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> Floats:
     """Return the log-joint of rows under one choice of slots, shape (n_rows, n_classes)."""
     out = np.empty((rows.n_rows, model.prior.shape[0]))
