@@ -16,7 +16,7 @@ import pytest
 from tanager import open_table
 from tanager.errors import ConfigurationError
 from tanager.registry import load_plugin, plugin_names
-from tanager.structure.registry import resolve_structure
+from tanager.structure import STRUCTURES
 from tests.docs.pages import blocks
 
 ROOT = Path(__file__).parents[1]
@@ -112,14 +112,14 @@ def test_a_source_is_found_by_its_scheme(monkeypatch):
 
 def test_built_in_names_cannot_be_replaced(monkeypatch):
     declare(monkeypatch, "tanager.structures", "tan", "tests.test_plugins:read_rows")
-    assert type(resolve_structure("tan")).__name__ == "TAN"
+    assert type(STRUCTURES.resolve("tan")).__name__ == "TAN"
 
 
 def test_names_that_packages_add_are_told(monkeypatch):
     declare(monkeypatch, "tanager.structures", "hub", "nowhere:Hub")
     assert plugin_names("tanager.structures") == ["hub"]
     with pytest.raises(ConfigurationError, match="Did you mean 'hub'"):
-        resolve_structure("hubb")
+        STRUCTURES.resolve("hubb")
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_names_that_packages_add_are_told(monkeypatch):
 def test_a_broken_plugin_says_which_package_it_is(monkeypatch, value, said):
     declare(monkeypatch, "tanager.structures", "hub", value)
     with pytest.raises(ConfigurationError, match=said):
-        resolve_structure("hub")
+        STRUCTURES.resolve("hub")
 
 
 def test_nothing_is_looked_up_for_built_in_names(monkeypatch):
@@ -140,7 +140,7 @@ def test_nothing_is_looked_up_for_built_in_names(monkeypatch):
         raise AssertionError("entry points were looked up")
 
     monkeypatch.setattr("importlib.metadata.entry_points", refuse)
-    resolve_structure("kdb(k=2)")
+    STRUCTURES.resolve("kdb(k=2)")
     open_table({"a": [1]})
     with pytest.raises(AssertionError):
         load_plugin("tanager.structures", "hub")

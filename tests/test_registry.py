@@ -12,8 +12,7 @@ from tanager.errors import ConfigurationError
 from tanager.parameters import Discriminative, Hybrid
 from tanager.parameters.registry import PARAMETERS, resolve_parameters
 from tanager.registry import parse_call
-from tanager.structure import KDB, Fixed
-from tanager.structure.registry import STRUCTURES, resolve_structure
+from tanager.structure import KDB, STRUCTURES, Fixed
 
 
 @pytest.mark.parametrize(
@@ -47,8 +46,8 @@ def test_long_and_deep_texts_are_refused(text):
 
 
 def test_texts_become_learners():
-    assert resolve_structure("kdb(k=2)").k == 2
-    assert isinstance(resolve_structure("fixed(parents={'a': ['b']})"), Fixed)
+    assert STRUCTURES.resolve("kdb(k=2)").k == 2
+    assert isinstance(STRUCTURES.resolve("fixed(parents={'a': ['b']})"), Fixed)
     assert resolve_parameters("discriminative(form=direct, l2=cv)").form == "direct"
     assert resolve_parameters("hybrid(training__epochs=30)").training.epochs == 30
     nested = resolve_parameters("layered(generative=laplace(alpha=2))")
@@ -58,22 +57,22 @@ def test_texts_become_learners():
 @pytest.mark.parametrize("text", ["kdb(q=1)", "fixed", "kdb(q__x=1)"])
 def test_wrong_options_are_told(text):
     with pytest.raises(ConfigurationError, match="Its options"):
-        resolve_structure(text)
+        STRUCTURES.resolve(text)
 
 
 @pytest.mark.parametrize("given", ["forest", 3, None, Hybrid()])
 def test_unknown_learners_are_told(given):
     with pytest.raises(ConfigurationError, match=r"structure=.* isn't valid"):
-        resolve_structure(given)
+        STRUCTURES.resolve(given)
 
 
 def test_a_class_or_a_table_for_a_learner_is_told_in_one_line():
     with pytest.raises(
         ConfigurationError, match=r"=KDB is a class, not a learner. Write .*KDB\(\)"
     ):
-        resolve_structure(KDB)
+        STRUCTURES.resolve(KDB)
     with pytest.raises(ConfigurationError, match="structure=<DataFrame> isn't valid"):
-        resolve_structure(pd.DataFrame({"a": range(50)}))
+        STRUCTURES.resolve(pd.DataFrame({"a": range(50)}))
 
 
 def test_every_learner_is_exported_under_its_class():

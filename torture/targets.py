@@ -81,11 +81,11 @@ def learner(data: bytes) -> str:
     from tanager.errors import TanagerError
     from tanager.evaluation import Contender
     from tanager.parameters.registry import resolve_parameters
-    from tanager.structure.registry import resolve_structure
+    from tanager.structure import STRUCTURES
 
     text = data.decode("utf-8", "replace")
     outcome = "refused"
-    for read in (resolve_structure, resolve_parameters, lambda t: Contender("a", t).check()):
+    for read in (STRUCTURES.resolve, resolve_parameters, lambda t: Contender("a", t).check()):
         with contextlib.suppress(TanagerError):
             read(text)
             outcome = "read"

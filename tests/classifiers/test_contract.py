@@ -10,7 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tanager import BayesNetClassifier
 from tanager.parameters.registry import PARAMETERS
-from tanager.structure.registry import STRUCTURES
+from tanager.structure import STRUCTURES
 
 DRAWN = "rows are drawn (hold-out, mini-batch), and the copies of a repeated row drawn apart"
 REASONS = {

@@ -10,7 +10,7 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.parameters.registry import PARAMETERS
-from tanager.structure.registry import STRUCTURES
+from tanager.structure import STRUCTURES
 
 LEARNED = sorted(name for name in STRUCTURES if name != "fixed")
 FITTED_TO_SHARES = ("layered", "discriminative")  # their class parameters are not shrunk

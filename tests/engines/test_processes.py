@@ -9,7 +9,7 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.parameters.registry import PARAMETERS
-from tanager.structure.registry import STRUCTURES
+from tanager.structure import STRUCTURES
 from tests.engines.processes import ProcessEngine
 
 # Options that keep the slow learners short; every other learner has its defaults.

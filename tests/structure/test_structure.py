@@ -13,8 +13,7 @@ from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.structure import KDB, TAN, FitPlan, Fixed, Naive, Structure
-from tanager.structure.registry import resolve_structure
+from tanager.structure import KDB, STRUCTURES, TAN, FitPlan, Fixed, Naive, Structure
 from tanager.structure.tan import maximum_spanning_tree
 
 
@@ -149,7 +148,7 @@ def test_topological_order_puts_parents_first():
 
 def test_an_unknown_name_lists_the_known_ones():
     with pytest.raises(ConfigurationError, match="'kdb', 'ktree', 'naive'"):
-        resolve_structure("cow")
+        STRUCTURES.resolve("cow")
 
 
 def test_every_learner_works_with_a_bare_context():
@@ -158,7 +157,7 @@ def test_every_learner_works_with_a_bare_context():
     from tanager.codes import Domain, Rows
     from tanager.counts import Counts
     from tanager.engines import FitContext
-    from tanager.structure.registry import STRUCTURES, resolve_structure
+    from tanager.structure import STRUCTURES
 
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 2, (3, 60)).astype(np.uint8)
@@ -167,5 +166,5 @@ def test_every_learner_works_with_a_bare_context():
     for name in STRUCTURES:
         if name not in ("fixed", "differentiable"):
             context = FitContext()
-            structure = resolve_structure(name).learn(Counts(rows, context), FitPlan(context))
+            structure = STRUCTURES.resolve(name).learn(Counts(rows, context), FitPlan(context))
             assert set(structure.features) <= {"a", "b", "c"}

@@ -10,7 +10,7 @@ from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset
 from tanager.evaluation.protocol import CrossValidation
 from tanager.parameters import MEstimate
-from tanager.structure.registry import resolve_structure
+from tanager.structure import STRUCTURES
 from tanager_papers.duels import record_text
 from tanager_papers.findings import Block, Claim
 from tanager_papers.verdicts import Comparison, claim_of_records, duel_record
@@ -39,7 +39,7 @@ def backoff_block(
     like: dict[str, Contender] = {}
     for name, use in structures.items():
         usual = Contender(f"{name}-m, back-off", f"{use}/m-estimate(m=1)")
-        learners = resolve_structure(use), PlainMEstimate(1.0)
+        learners = STRUCTURES.resolve(use), PlainMEstimate(1.0)
         plain = Contender(f"{name}-m, none", BayesNetClassifier(*learners, bins="mdl"))
         contenders += [usual, plain]
         like |= {usual.name: usual, plain.name: Contender(plain.name, f"{use}/laplace(alpha=1)")}

@@ -12,8 +12,7 @@ from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset
 from tanager.parameters.registry import resolve_parameters
 from tanager.registry import MAX_LENGTH
-from tanager.structure import Fixed, StructureLearner
-from tanager.structure.registry import resolve_structure
+from tanager.structure import STRUCTURES, Fixed, StructureLearner
 from tanager_papers.findings import Block, Claim
 from tanager_papers.roth_sweeps import WIDE, configurations
 from tanager_papers.verdicts import claim_of_parts, gap_interval, mean_interval
@@ -100,7 +99,7 @@ def _use(
     text = f"{start}order={order!r}, {end}"
     if len(text) <= MAX_LENGTH:
         return f"{text}/hybrid"
-    return _estimator(resolve_structure(start + end).set_params(order=order), "hybrid", at)
+    return _estimator(STRUCTURES.resolve(start + end).set_params(order=order), "hybrid", at)
 
 
 def _estimator(structure: StructureLearner, parameters: str, seed: int) -> BayesNetClassifier:

@@ -48,10 +48,10 @@ def resolve_pair(structure: Any, parameters: Any) -> tuple[StructureLearner, Par
     (KTree(), Layered())
     """
     from tanager.parameters.learner import GroupedLearner
-    from tanager.structure.registry import resolve_structure
+    from tanager.structure import STRUCTURES
 
     learner = resolve_parameters(parameters)
     if isinstance(structure, str) and structure.strip() == "auto":
         tree = "tan(root='information', adjusted=True)"
         structure = "ktree" if isinstance(learner, GroupedLearner) else tree
-    return resolve_structure(structure), learner
+    return STRUCTURES.resolve(structure), learner

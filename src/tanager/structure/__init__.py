@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tanager.registry import lazy_exports
-from tanager.structure.registry import STRUCTURES
+from tanager.registry import Registry, lazy_exports
 from tanager.structure.structure import Structure
 
 if TYPE_CHECKING:  # for editors and type checkers
@@ -25,6 +24,28 @@ if TYPE_CHECKING:  # for editors and type checkers
     from tanager.structure.simple import Naive as Naive
     from tanager.structure.simple import RandomTree as RandomTree
     from tanager.structure.tan import TAN as TAN
+
+# The learners by name; ``STRUCTURES.resolve("kdb(k=2)")`` builds one.
+STRUCTURES: Registry[StructureLearner] = Registry(
+    "tanager.structure",
+    "learner:StructureLearner",
+    {
+        "acll": "acll:ACLL",
+        "differentiable": "differentiable:Differentiable",
+        "fixed": "simple:Fixed",
+        "greedy": "greedy:Greedy",
+        "kdb": "kdb:KDB",
+        "ktree": "ktree:KTree",
+        "naive": "simple:Naive",
+        "order": "order_based:OrderBased",
+        "random": "simple:RandomTree",
+        "skdb": "selective_kdb:SelectiveKDB",
+        "tan": "tan:TAN",
+    },
+    example="kdb(k=2)",
+    group="tanager.structures",
+    besides=("auto",),
+)
 
 # Learners are loaded on first use: reading a model needs none of them, and so neither
 # scikit-learn nor SciPy, whose imports take longer than everything else.
