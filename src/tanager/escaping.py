@@ -45,11 +45,11 @@ def cut_list(names: Sequence[str], most: int = 20) -> str:
     return ", ".join(cut(name, 60) for name in names[:most]) + more
 
 
-def template_environment(*packages: str) -> Any:
+def template_environment(*packages: str, markup: bool = True) -> Any:
     """Return an environment for the templates of packages; the first that has one wins.
 
-    Everything that isn't markup is escaped, and bidirectional marks are written as escape
-    sequences.
+    In templates of markup, everything else is escaped, and bidirectional marks are written as
+    escape sequences.
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
@@ -59,11 +59,12 @@ def template_environment(*packages: str) -> Any:
 
     return Environment(
         loader=ChoiceLoader([PackageLoader(name) for name in packages]),
-        autoescape=True,
+        autoescape=markup,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=spelled_out,
+        keep_trailing_newline=not markup,
+        finalize=spelled_out if markup else None,
     )
 
 

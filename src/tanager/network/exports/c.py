@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
 from itertools import accumulate, chain
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tanager.errors import ConfigurationError, check_cells, invalid
 from tanager.network.decisions import read_costs
+from tanager.network.exports import template
 from tanager.network.exports.bif import distinct
 from tanager.network.exports.recipe import Input, Recipe, make_recipe
 
@@ -57,7 +57,12 @@ def to_c(
     groups = [given.groups or () for given in recipe.inputs]
     starts = accumulate(map(len, groups), initial=0)
     messages = _message_sizes(recipe)
-    header = _template().render(
+    header = template("scorer.h.j2").render(
+        literal=_literal,
+        texts=lambda texts: _array([_literal(str(text)) for text in texts] or ['""']),
+        numbers=_numbers,
+        joined=lambda parts, digits=17: _numbers(chain.from_iterable(parts), digits),
+        starts=lambda parts: _numbers(accumulate(map(len, parts), initial=0)),
         recipe=recipe,
         columns=[_column(*pair) for pair in zip(recipe.inputs, _fields(recipe), strict=True)],
         sums=spread,
@@ -70,27 +75,6 @@ def to_c(
         message_start=list(accumulate(messages, initial=0))[:-1],
     )
     return str(header).replace("@", name)
-
-
-@cache
-def _template() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("tanager.network", "exports"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {
-        "literal": _literal,
-        "texts": lambda texts: _array([_literal(str(text)) for text in texts] or ['""']),
-        "numbers": _numbers,
-        "joined": _joined,
-        "starts": lambda parts: _numbers(accumulate(map(len, parts), initial=0)),
-    }
-    return environment.get_template("scorer.h.j2")
 
 
 def _fields(recipe: Recipe) -> list[str]:
@@ -141,10 +125,6 @@ def _message_sizes(recipe: Recipe) -> list[int]:
 def _numbers(values: Iterable[Any], digits: int = 17) -> str:
     """Return integers or floats as an initialiser; an empty one contains a zero."""
     return _array([_number(value, digits) for value in values] or ["0"])
-
-
-def _joined(parts: Iterable[Iterable[Any]], digits: int = 17) -> str:
-    return _numbers(chain.from_iterable(parts), digits)
 
 
 def _number(value: Any, digits: int) -> str:

@@ -1,26 +1,14 @@
 """Networks as a single SQL statement over the user's table.
 
-The statement is a chain of common table expressions::
-
-    raw      the columns, numbers as doubles
-    coded    one code per feature; code `arity` is unknown
-    grouped  if tables read codes in groups: the group of each code, and what
-             the code adds to its group
-    placed   the index of the row's entry in each feature's table
-    looked   each feature's log-odds of every class against the first, one lookup
-             per feature; NULL if a known feature has an unknown parent
-    plain    their sums
-    ...      only for rows with NULL: unknown features summed out, exactly
-    scored   both kinds of rows, as log-odds
-    weighed  as weights, the largest of which is one
-
-The last SELECT divides the weights by their sum.
+The statement is a template, `scorer.sql.j2`, which says what its stages are; the expressions of
+their columns are here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,11 +16,12 @@ import numpy as np
 from tanager.errors import ConfigurationError, check_cells, invalid, listed
 from tanager.network.decisions import Costs, read_costs
 from tanager.network.evidence import read_names
+from tanager.network.exports import template
 from tanager.network.exports.bif import distinct
 from tanager.network.exports.dialects import DIALECTS, Dialect, balanced_sum, name_quoted
-from tanager.network.exports.recipe import Input, Recipe, make_recipe
-from tanager.network.exports.sql_stages import Stages, add_sums, group_column
+from tanager.network.exports.recipe import Input, Recipe, Step, make_recipe
 from tanager.network.propagation import require_probabilities
+from tanager.numerics import Floats, log_sum_exp
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -95,16 +84,28 @@ def to_sql(
     if engine.folds_names:
         _check_case(dialect, {*read, *kept}, network.codebook.domain.names)
     prices = None if costs is None else read_costs(network, costs)
-    options = log_probability, contributions, unknowns
-    writer = _QueryWriter(recipe, engine, kept, prices, *options)
-    statement = writer.write(".".join(map(name_quoted, names)))
-    own = names[0].lower() if engine.folds_names else names[0]
-    if len(names) == 1 and own in writer.stages.names:
+    writer = _Writer(recipe, engine, log_probability=log_probability)
+    stages, sums_out = writer.stages(), unknowns and recipe.sums and bool(writer.classes)
+    stages["raw"] = {f"k{at}": _column(name) for at, name in enumerate(kept)} | stages["raw"]
+    statement = template("scorer.sql.j2").render(
+        recipe=recipe,
+        sql=engine,
+        table=f"{'.'.join(map(name_quoted, names))} AS {_ROW}",
+        kept=[f"k{at}" for at in range(len(kept))],
+        weights=writer.weights,
+        contributions=contributions,
+        prices={} if prices is None else writer.prices(prices),
+        result=writer.result(kept, prices, contributions=contributions),
+        **stages,
+        **(writer.sums() if sums_out else {}),
+    )
+    own = re.escape(names[0].lower() if engine.folds_names else names[0])
+    if len(names) == 1 and re.search(rf"^{own}(?: AS |\()", statement, re.MULTILINE):
         raise ConfigurationError(
             f"table={names[0]!r} is a name that the statement itself uses. Give the schema too: "
             f"table=(SCHEMA, {names[0]!r}); or rename the table."
         )
-    return statement
+    return str(statement)
 
 
 def _check_case(dialect: str, read: set[str], features: Sequence[str]) -> None:
@@ -141,88 +142,129 @@ def _column(name: str) -> str:
     return f"{_ROW}.{name_quoted(name)}"
 
 
-@dataclass
-class _QueryWriter:
-    """Writes the statement, stage by stage."""
+class _Writer:
+    """Writes the expressions of a statement's columns.
 
-    recipe: Recipe
-    dialect: Dialect
-    kept: Sequence[str]
-    costs: Costs | None
-    log_probability: bool
-    contributions: bool
-    unknowns: bool
+    Terms and sums are log-odds against the first class. For that class itself, which only
+    log P(row) needs, they are log-probabilities.
+    """
 
-    def __post_init__(self) -> None:
-        self.sums_out = self.unknowns and self.recipe.sums and self.recipe.n_classes > 1
-        self.stages = Stages(self.dialect)
-        self.inputs = range(len(self.recipe.inputs))
-        self.classes = range(1, self.recipe.n_classes)
-        groups = {at: given.groups for at, given in enumerate(self.recipe.inputs)}
+    def __init__(self, recipe: Recipe, dialect: Dialect, *, log_probability: bool) -> None:
+        self.recipe, self.dialect = recipe, dialect
+        self.inputs, self.classes = range(len(recipe.inputs)), range(1, recipe.n_classes)
+        self.each = [0, *self.classes] if log_probability else self.classes
+        groups = {at: given.groups for at, given in enumerate(recipe.inputs)}
         self.grouped = {at: some for at, some in groups.items() if some is not None}
+        self.weights = [f"w{c}" for c in range(recipe.n_classes)]
+        self.total = balanced_sum(self.weights)
 
-    def write(self, table: str) -> str:
-        """Return the statement."""
-        dialect, recipe, stages = self.dialect, self.recipe, self.stages
-        each = [0, *self.classes] if self.log_probability else self.classes
-        known = "cga" if self.sums_out else ""  # what the sums read after the lookups
-        kept = {f"k{at}": _column(name) for at, name in enumerate(self.kept)}
-        values = {f"v{at}": self._raw(given) for at, given in enumerate(recipe.inputs)}
-        stages.add("raw", kept | values or {"one": "1"}, source=f"{table} AS {_ROW}")
-        stages.add("coded", {f"c{at}": self._code(at) for at in self.inputs}, "k")
+    def stages(self) -> dict[str, dict[str, str]]:
+        """Return the columns of the stages up to the log-odds: their expressions, by name."""
+        inputs, families = self.recipe.inputs, self.recipe.families
         groups = {f"g{at}": _group(f"c{at}", some) for at, some in self.grouped.items()}
-        shares = {f"a{at}_{c}": self._share(at, c) for at in self.grouped for c in each}
-        stages.add("grouped", groups | shares, "kc")
-        places = {f"i{at}": self._place(at) for at in self.inputs if recipe.families[at].parents}
-        stages.add("placed", places, "kcga")
-        terms = {f"f{at}_{c}": self._term(at, c) for at in self.inputs for c in each}
-        stages.add("looked", terms, f"k{known}")
-        sums = {}
-        for c in each:  # log-odds, and the value of the first class, to which they are relative
-            prior = float(recipe.log_prior[c] - (recipe.log_prior[0] if c else 0.0))
-            parts = [dialect.constant(prior), *(f"f{at}_{c}" for at in self.inputs)]
-            sums[f"l{c}" if c else "base"] = balanced_sum(parts)
-        stages.add("plain", sums, f"kf{known}")
-        if self.sums_out:
-            add_sums(stages, recipe, dialect)
-            stages.unite("scored", "plain WHERE l1 IS NOT NULL", "klbf")
-        return self._finish()
+        shares = {f"a{at}_{c}": self._share(at, c) for at in self.grouped for c in self.each}
+        odds = {}
+        for c in self.each:
+            parts = [self._prior(c), *(f"f{at}_{c}" for at in self.inputs)]
+            odds[f"l{c}" if c else "base"] = balanced_sum(parts)
+        return {
+            "raw": {f"v{at}": self._raw(given) for at, given in enumerate(inputs)},
+            "codes": {f"c{at}": self._code(at) for at in self.inputs},
+            "groups": groups | shares,
+            "places": {f"i{at}": self._place(at) for at in self.inputs if families[at].parents},
+            "terms": {f"f{at}_{c}": self._term(at, c) for at in self.inputs for c in self.each},
+            "odds": odds,
+        }
 
-    def _finish(self) -> str:
-        """Write the stages from the log-odds on."""
-        dialect, stages = self.dialect, self.stages
-        carried = "klbf" if self.contributions else "klb"
-        top = dialect.top(["0.0", *(f"l{c}" for c in self.classes)])
-        stages.add("topped", {"top": top}, carried)
-        weights = {}
-        for c in range(self.recipe.n_classes):  # some engines reject exp of a large negative number
-            odds = f"{f'l{c}' if c else '0.0'} - top"
-            weights[f"w{c}"] = f"EXP({dialect.greatest}({odds}, -700.0))"
-        stages.add("weighed", weights, f"{carried}t")
-        total = balanced_sum(list(weights))
-        expected = {}
-        for action, row in enumerate([] if self.costs is None else self.costs.matrix.tolist()):
-            prices = [f"w{c} * {dialect.number(cost)}" for c, cost in enumerate(row)]
-            expected[f"e{action}"] = f"({balanced_sum(prices)}) / ({total})"
-        stages.add("priced", expected, f"{carried}tw")
+    def sums(self) -> dict[str, Any]:
+        """Return the steps that sum out unknown features, and the log-odds that they lead to."""
+        # An input without parents and children adds the same to all rows.
+        recipe = self.recipe
+        alone = [s.input for s in recipe.steps if not s.separator and not s.messages]
+        steps = {at: step for at, step in enumerate(recipe.steps) if step.input not in alone}
+        summed = {i: self._group_column(i) for i in sorted(s.input for s in steps.values())}
+        exact = {}
+        for c in self.classes:
+            # For isolated inputs, what codes add to their groups is already in the terms.
+            shares = [f"a{i}_{c}" for i in summed if i in self.grouped]
+            terms = [f"f{i}_{c}" for i in alone]
+            message = f"total.x{c} - total.x0"
+            exact[f"l{c}"] = balanced_sum([self._prior(c), *shares, *terms, message])
+        return {
+            "summed": summed,
+            "steps": [self._step(at, step, summed) for at, step in steps.items()],
+            "last_messages": [f"m{at}" for at, step in steps.items() if not step.separator],
+            "exact": exact,
+        }
+
+    def _step(self, at: int, step: Step, summed: Mapping[int, str]) -> dict[str, Any]:
+        """Return a step's tables, and what its message reads."""
+        members = (*step.separator, step.input)
+        sent: dict[tuple[int, ...], list[int]] = {}
+        for m in step.messages:
+            sent.setdefault(self.recipe.steps[m].separator, []).append(m)
+        read = [self.recipe.steps[some[0]] for some in sent.values()]
+        table, keys = self.recipe.step_table(step), {i: f"e{i}.v" for i in members}
+        if not read:  # its sum over unknown values is an additional row of its tables
+            table = np.append(table, log_sum_exp(table, axis=-2, keepdims=True), axis=-2)
+            keys[step.input] = f"p.{summed[step.input]}"
+        shape = table.shape[:-1]
+        cells = np.arange(prod(shape))
+        groups = dict(zip(members, np.unravel_index(cells, shape), strict=True))
+        indices = [cells, cells // shape[-1]]
+        for one in read:
+            own = tuple(groups[i] for i in one.separator)
+            indices.append(np.ravel_multi_index(own, one.shape[:-1]))
+        logs = table.reshape(-1, self.recipe.n_classes).T
+        return {
+            "at": at,
+            "table": self.dialect.relation(indices, logs),
+            "place": _index("0", [keys[i] for i in members], shape),
+            "known": members if read else step.separator,
+            "size": prod(step.shape[:-1]),
+            "read": [
+                ([f"m{m}" for m in some], prod(one.shape[:-1]))
+                for some, one in zip(sent.values(), read, strict=True)
+            ],
+        }
+
+    def result(
+        self, kept: Sequence[str], costs: Costs | None, *, contributions: bool
+    ) -> list[tuple[str, str]]:
+        """Return the columns of the result: quoted names and expressions."""
         # A row without log-odds has no probabilities.
         known = "CASE WHEN l1 IS NOT NULL THEN {} END" if self.classes else "{}"
-        shown = [(f"k{at}", name) for at, name in enumerate(self.kept)]
         labels = [_printable(str(label)) for label in self.recipe.classes]
-        for c, label in enumerate(labels):
-            shown.append((known.format(f"w{c} / ({total})"), f"p_{label}"))
-        if self.costs is not None:
-            shown.append((known.format(self._cheapest(self.costs)), "decision"))
-            for action, name in enumerate(self.costs.names):
-                shown.append((known.format(f"e{action}"), f"cost_{_printable(name)}"))
-        for at, given in enumerate(self.recipe.inputs if self.contributions else ()):
+        shown = [
+            (f"p_{label}", known.format(f"{weight} / ({self.total})"))
+            for label, weight in zip(labels, self.weights, strict=True)
+        ]
+        if costs is not None:
+            shown.append(("decision", known.format(self._cheapest(costs))))
+            for action, name in enumerate(costs.names):
+                shown.append((f"cost_{_printable(name)}", known.format(f"e{action}")))
+        for at, given in enumerate(self.recipe.inputs if contributions else ()):
             for c in self.classes:
                 label = f"_{labels[c]}" if len(labels) > 2 else ""
-                shown.append((f"f{at}_{c}", f"log_odds_{given.name}{label}"))
-        if self.log_probability:
-            shown.append((f"base + top + LN({total})", "log_probability"))
-        names = self._names([name for _, name in shown])
-        return stages.select([what for what, _ in shown], names)
+                shown.append((f"log_odds_{given.name}{label}", f"f{at}_{c}"))
+        if 0 in self.each:
+            shown.append(("log_probability", f"base + top + LN({self.total})"))
+        # Names are unique; kept ones are unchanged.
+        room = self.dialect.name_bytes - 8
+        cut = [name.encode()[:room].decode(errors="ignore") for name, _ in shown]
+        names = [*kept, *distinct([*kept, *cut])[len(kept) :]]
+        expressions = [*(f"k{at}" for at in range(len(kept))), *(what for _, what in shown)]
+        return list(zip(map(name_quoted, names), expressions, strict=True))
+
+    def prices(self, costs: Costs) -> dict[str, str]:
+        """Return the expected cost of each action."""
+        expected = {}
+        for action, row in enumerate(costs.matrix.tolist()):
+            parts = [
+                f"{w} * {self.dialect.number(x)}" for w, x in zip(self.weights, row, strict=True)
+            ]
+            expected[f"e{action}"] = f"({balanced_sum(parts)}) / ({self.total})"
+        return expected
 
     def _cheapest(self, costs: Costs) -> str:
         """Return the action of least expected cost, or the first in case of a tie."""
@@ -233,12 +275,6 @@ class _QueryWriter:
             least = " AND ".join(f"e{a} <= e{b} + {tie}" for b in range(len(names)) if b != a)
             cases.append(f"WHEN {least} THEN {name} ")
         return f"CASE {''.join(cases)}ELSE {names[-1]} END" if cases else names[-1]
-
-    def _names(self, names: Sequence[str]) -> list[str]:
-        """Return unique names for the columns of the result; kept ones are unchanged."""
-        room, n = self.dialect.name_bytes - 8, len(self.kept)
-        cut = [name.encode()[:room].decode(errors="ignore") for name in names[n:]]
-        return [*self.kept, *distinct([*self.kept, *cut])[n:]]
 
     def _raw(self, given: Input) -> str:
         dialect, column = self.dialect, _column(given.name)
@@ -282,33 +318,45 @@ class _QueryWriter:
             f"CASE WHEN {value}<={self.dialect.number(cuts[middle])} THEN {left} ELSE {right} END"
         )
 
-    def _share(self, at: int, c: int) -> str:
-        """Return what a code adds to its group's log-odds: 0 if it's unknown.
+    def _group_column(self, i: int) -> str:
+        """Return the column of an input's group, or of its code if each code is its own group."""
+        return f"g{i}" if i in self.grouped else f"c{i}"
 
-        For the first class, to its log-probability; the same applies to `_term`.
-        """
+    def _prior(self, c: int) -> str:
+        return self.dialect.constant(float(_odds(self.recipe.log_prior, c)))
+
+    def _share(self, at: int, c: int) -> str:
+        """Return what a code adds to its group's log-odds: 0 if it's unknown."""
         logs = self.recipe.families[at].log_within
         assert logs is not None  # the input has groups
-        odds = np.append(logs[:, c] - (logs[:, 0] if c else 0.0), 0.0)
-        return self.dialect.look_up(odds.tolist(), f"c{at}")
+        return self.dialect.look_up([*_odds(logs, c).tolist(), 0.0], f"c{at}")
 
     def _place(self, at: int) -> str:
         """Return the index of some groups in a feature's table; unknown is an extra group."""
         family = self.recipe.families[at]
-        place, *others = (group_column(self.recipe, i) for i in (*family.parents, at))
-        for column, size in zip(others, family.log_prob.shape[1:-1], strict=True):
-            place = f"({place}*{size + 1}+{column})"
-        return place
+        first, *others = (self._group_column(i) for i in (*family.parents, at))
+        return _index(first, others, [size + 1 for size in family.log_prob.shape[1:-1]])
 
     def _term(self, at: int, c: int) -> str:
         """Return a feature's log-odds: 0 if it's unknown, NULL if only a parent is."""
         family = self.recipe.families[at]
-        table = self.recipe.table_with_unknown(at)
-        odds = table[..., c] - (table[..., 0] if c else 0.0)
-        numbers = [None if x != x else x for x in odds.ravel().tolist()]
-        place = f"i{at}" if family.parents else group_column(self.recipe, at)
+        odds = _odds(self.recipe.table_with_unknown(at), c).ravel().tolist()
+        numbers = [None if x != x else x for x in odds]
+        place = f"i{at}" if family.parents else self._group_column(at)
         found = self.dialect.look_up(numbers, place)
         return found if family.log_within is None else f"{found} + a{at}_{c}"
+
+
+def _odds(logs: Floats, c: int) -> Floats:
+    """Return the log-odds of a class against the first, or the log-probability of the first."""
+    return logs[..., c] - logs[..., 0] if c else logs[..., 0]
+
+
+def _index(index: str, columns: Iterable[str], sizes: Iterable[int]) -> str:
+    """Return the index of a cell: one more column at a time, each with its number of values."""
+    for column, size in zip(columns, sizes, strict=True):
+        index = f"({index}*{size}+{column})"
+    return index
 
 
 def _group(column: str, groups: Sequence[int]) -> str:
