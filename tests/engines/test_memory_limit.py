@@ -200,6 +200,7 @@ def test_learners_of_whole_tables_are_refused_before_they_take_them(structure, p
     base = rng.integers(0, 1500, 12_000)
     X = {name: [f"v{v}" for v in base % n] for name, n in WIDE.items()}
     clf = tanager.BayesNetClassifier(structure, parameters, memory_limit="1MB", random_state=0)
+    clf.fit({name: ["a", "b"] * 20 for name in WIDE}, [0, 1, 1, 0] * 10)  # loads all modules
     tracemalloc.start()
     try:
         with pytest.raises(MemoryBoundError, match=TOLD):
