@@ -254,7 +254,7 @@ def test_cells_of_wide_pairs_add_up_as_a_dictionary_would(arity):
     radix = runs.Radix((n_classes * n_folds, arity, arity), (0, 1))
     by_label = np.argsort(radix.keys(np.array([label, left, right]))[0])
     keys = radix.keys(np.array([label, left, right])[:, by_label])
-    family = families.FamilyCounts(radix.arities, None, radix, keys, cells.counts[by_label])
+    family = families.FamilyCounts(radix.arities, radix, keys, cells.counts[by_label])
     for left_out in (None, 1):
         expected = {}
         for i, j, y, count in zip(left, right, label, cells.counts, strict=True):
@@ -262,7 +262,7 @@ def test_cells_of_wide_pairs_add_up_as_a_dictionary_would(arity):
             if fold != left_out:
                 expected[y, int(i), int(j)] = expected.get((y, int(i), int(j)), 0.0) + count
         kept = family.merged(n_folds, left_out)
-        codes, counts = kept.seen()
+        codes, counts = kept.codes(), kept.cells
         codes = map(tuple, codes.T.tolist())
         assert list(zip(codes, counts, strict=True)) == sorted(expected.items())
         assert kept.arities == (n_classes, arity, arity)

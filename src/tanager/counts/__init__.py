@@ -4,13 +4,13 @@ from tanager.counts.families import (
     Family,
     FamilyCounts,
     FoldPlan,
+    PriorCounts,
     Trees,
     build_trees,
     count_expected,
     most_cells,
 )
 from tanager.counts.pairs import ExplainingAway, PairCells, PairScore
-from tanager.counts.prior import PriorCounts
 from tanager.counts.statistics import Counts, fingerprint_counts
 from tanager.counts.tree import Contexts, ContextTree, tree_from_dense
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple, Protocol, cast
 
@@ -17,7 +17,7 @@ from tanager.codes.rows import exact_weights
 from tanager.counts.runs import Radix, RunStack, collapse, recode
 from tanager.counts.tree import ContextTree, tree_from_cells
 from tanager.engines import FitContext, Sums
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, MemoryBoundError
 from tanager.numerics import Floats, Ints
 
 MOST_LABELS = 65_535  # labels are uint16
@@ -59,8 +59,8 @@ Family = tuple[int, tuple[int, ...]]  # a feature and its parents in back-off or
 DENSE_CELLS = 1 << 18  # families up to this size are counted in a dense array
 TREE_CELLS = 1 << 26  # seen cells of all families together: 1 GiB of runs
 RUN_BYTES = 48  # per cell while sorted runs are merged
-SMALL_TREE = 1 << 10  # trees with at most this many cells are kept
 LEAST_CELLS = 1 << 16  # always allowed for one family
+PRIOR_CELLS = 1 << 22  # in a family that a prior is spread over
 LEAST_LOG = -1000.0  # lower bound on the log-likelihood of a row, per feature
 
 
@@ -68,129 +68,132 @@ class FamilyCounts(NamedTuple):
     """Counts of one family by label, which is the class, or fold and class."""
 
     arities: tuple[int, ...]  # of the label, the parents in back-off order, the feature
-    dense: Floats | None
-    # if not dense: how the cells are numbered, possibly without the last parents
-    radix: Radix | None = None
-    # (n_parts, n_cells); the keys of the cells seen, sorted
-    keys: Ints = np.zeros((1, 0), np.int64)
-    cells: Floats = np.zeros(0)  # (n_cells,); their counts
+    radix: Radix  # how the cells are numbered, possibly without the last parents
+    keys: Ints  # (n_parts, n_cells); the keys of the cells seen, sorted
+    cells: Floats  # (n_cells,); their counts
 
     @classmethod
     def from_dense(cls, counts: Floats) -> FamilyCounts:
-        """Wrap counts (label, *parents, feature)."""
-        return cls(counts.shape, counts)
+        """Return the counts of an array (label, *parents, feature)."""
+        keys = np.flatnonzero(counts)
+        return cls(counts.shape, Radix(counts.shape), keys[None], counts.ravel()[keys])
 
     @property
     def n_parents(self) -> int:
         """Number of parents counted."""
-        return len(self.arities if self.radix is None else self.radix.arities) - 2
+        return len(self.radix.arities) - 2
 
     def codes(self) -> Ints:
         """Return the codes (label, parents, feature) of the cells seen, (n_variables, n_cells)."""
-        assert self.radix is not None, "dense counts have no list of cells"
         return self.radix.decode(self.keys)
-
-    def seen(self) -> tuple[Ints, Floats]:
-        """Return the codes of the cells with a count, (n_variables, n_cells), and their counts."""
-        if self.dense is None:
-            return self.codes(), self.cells
-        places = np.nonzero(self.dense)
-        return np.array(places, np.int64), self.dense[places]
 
     def to_dense(self) -> Floats:
         """Return the counts as an array of shape `arities`.
 
         If the last parents were not counted, their values share the counts evenly.
         """
-        if self.dense is not None:
-            return self.dense
-        codes, full = self.codes(), np.zeros(self.arities)
-        counted = (*range(len(codes) - 1), len(self.arities) - 1)
-        narrow = np.zeros([self.arities[axis] for axis in counted])
-        np.add.at(narrow, tuple(codes), self.cells)
-        wide = [self.arities[axis] if axis in counted else 1 for axis in range(full.ndim)]
-        full += narrow.reshape(wide)
-        return full * (narrow.size / full.size)
+        counted = self.radix.arities
+        dense, uncounted = np.zeros(counted), self.arities[len(counted) - 1 : -1]
+        dense[tuple(self.codes())] = self.cells
+        wide = dense.reshape(*counted[:-1], *(1 for _ in uncounted), counted[-1])
+        return np.broadcast_to(wide, self.arities) / prod(uncounted)
 
     def tree(self, n_folds: int = 1, left_out: int | None = None) -> ContextTree:
         """Return the tree of all rows, or of all rows outside one fold."""
         merged = self.merged(n_folds, left_out)
-        return tree_from_cells(*merged.seen(), merged.arities)
+        return tree_from_cells(merged.codes(), merged.cells, merged.arities)
 
     def merged(self, n_folds: int = 1, left_out: int | None = None) -> FamilyCounts:
         """Return the counts by class, of all rows or of all rows outside one fold."""
-        n_classes = self.arities[0] // n_folds
-        if self.dense is not None:
-            by_fold = self.dense.reshape(n_folds, n_classes, *self.arities[1:])
-            total = by_fold.sum(axis=0) if n_folds > 1 else by_fold[0]
-            return FamilyCounts.from_dense(total if left_out is None else total - by_fold[left_out])
         if n_folds == 1:
             return self
-        codes = self.codes()
-        fold, label = np.divmod(codes[0], n_classes)
-        kept = np.ones(fold.shape[0], np.bool_) if left_out is None else fold != left_out
-        codes = np.concatenate([label[None, kept], codes[1:, kept]])
-        arities = (n_classes, *self.arities[1:])
-        radix = Radix((*arities[: codes.shape[0] - 1], arities[-1]), tuple(range(len(codes) - 1)))
-        keys, cells = collapse(radix.keys(codes), self.cells[kept])
-        return FamilyCounts(arities, None, radix, keys, cells)
+        n_classes = self.arities[0] // n_folds
+        codes, cells = self.codes(), self.cells
+        fold, codes[0] = np.divmod(codes[0], n_classes)
+        if left_out is not None:
+            codes, cells = codes[:, fold != left_out], cells[fold != left_out]
+        radix = Radix((n_classes, *self.radix.arities[1:]))
+        return FamilyCounts(
+            (n_classes, *self.arities[1:]), radix, *collapse(radix.keys(codes), cells)
+        )
 
     def plus(self, other: FamilyCounts) -> FamilyCounts:
         """Return the summed counts; if one has fewer parents, so has the sum."""
-        if self.dense is not None and other.dense is not None:
-            return FamilyCounts.from_dense(self.dense + other.dense)
-        stack = self._runs()
-        stack += other._runs()
-        keys, cells = stack.total()
-        return FamilyCounts(self.arities, None, stack.radix, keys, cells)
+        radix = min(self.radix, other.radix, key=lambda radix: len(radix.arities))
+        runs = [recode(one.radix, radix, one.keys, one.cells) for one in (self, other)]
+        keys, cells = (np.concatenate(parts, axis=-1) for parts in zip(*runs, strict=True))
+        return FamilyCounts(self.arities, radix, *collapse(keys, cells))
 
-    def _runs(self) -> RunStack:
-        """Return the cells seen as one sorted run."""
-        radix, keys, cells = self.radix, self.keys, self.cells
-        if radix is None:
-            codes, cells = self.seen()
-            radix = Radix(self.arities, tuple(range(len(self.arities) - 1)))
-            keys = radix.keys(codes)
-        stack = RunStack(radix, np.iinfo(np.int64).max)
-        stack.add(keys, cells)
-        return stack
+
+@dataclass(frozen=True, eq=False)
+class PriorCounts:
+    """Counts to add to those of the rows."""
+
+    classes: Floats  # (n_classes,)
+    # by feature: some of its parents, and counts of shape (n_classes, *parents, values)
+    families: Mapping[int, tuple[tuple[int, ...], Floats]]
+
+    def add(
+        self, families: Sequence[Family], counts: Sequence[FamilyCounts], names: Sequence[str]
+    ) -> list[FamilyCounts]:
+        """Return the families' counts plus the prior's, spread evenly over additional parents."""
+        found = list(counts)
+        for at, (feature, parents) in enumerate(families):
+            if feature in self.families:
+                shape = counts[at].arities
+                moved = self.aligned(feature, parents, shape, names)
+                axes = range(1, 1 + len(parents))
+                spread = moved / prod(shape[axis] for axis in axes if moved.shape[axis] == 1)
+                more = FamilyCounts.from_dense(np.broadcast_to(spread, shape).copy())
+                found[at] = counts[at].plus(more)
+        return found
+
+    def aligned(
+        self, feature: int, parents: tuple[int, ...], shape: tuple[int, ...], names: Sequence[str]
+    ) -> Floats:
+        """Return a feature's prior as (n_classes, *parents, values), length 1 along other parents.
+
+        `shape` is that of the family's counts.
+        """
+        own, values = self.families[feature]
+        if prod(shape) > PRIOR_CELLS:
+            raise MemoryBoundError(
+                f"The prior for {names[feature]!r} would need {prod(shape):,} cells, more than the "
+                f"limit of {PRIOR_CELLS:,}. Learn a structure with fewer parents."
+            )
+        # Parents missing from the structure are summed out.
+        values = values.sum(axis=tuple(1 + at for at, p in enumerate(own) if p not in parents))
+        own = tuple(parent for parent in own if parent in parents)
+        order = [own.index(parent) for parent in parents if parent in own]
+        moved = values.transpose(0, *(1 + axis for axis in order), values.ndim - 1)
+        lengths = iter(moved.shape[1:-1])
+        wide = [next(lengths) if parent in own else 1 for parent in parents]
+        return moved.reshape(moved.shape[0], *wide, moved.shape[-1])
 
 
 class Trees(Sequence[ContextTree]):
     """The context trees of families, each built from its counts on demand.
 
-    A tree takes several times the memory of its counts, so only small ones are kept, in `kept`
-    under their families, `names`. For `n_folds` and `left_out` see `FamilyCounts.merged`.
+    A tree takes several times the memory of its counts. For `n_folds` and `left_out` see
+    `FamilyCounts.merged`.
     """
 
     def __init__(
-        self,
-        counts: Sequence[FamilyCounts],
-        n_folds: int = 1,
-        left_out: int | None = None,
-        kept: dict[Family, ContextTree] | None = None,
-        names: Sequence[Family] = (),
+        self, counts: Sequence[FamilyCounts], n_folds: int = 1, left_out: int | None = None
     ) -> None:
-        self.counts, self._names, self._kept = counts, names, {} if kept is None else kept
-        self._n_folds, self._left_out = n_folds, left_out
+        self.counts, self._folds = counts, (n_folds, left_out)
 
     def __len__(self) -> int:
         return len(self.counts)
 
     def merged(self) -> list[FamilyCounts]:
         """Return the counts behind the trees, by class."""
-        return [family.merged(self._n_folds, self._left_out) for family in self.counts]
+        return [family.merged(*self._folds) for family in self.counts]
 
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[one] for one in range(*at.indices(len(self)))]
-        name = self._names[at] if self._names else None
-        if name in self._kept:
-            return self._kept[name]
-        tree = self.counts[at].tree(self._n_folds, self._left_out)
-        if name is not None and tree.n_cells <= SMALL_TREE:
-            self._kept[name] = tree
-        return tree
+        return self.counts[at].tree(*self._folds)
 
 
 def count_families(
@@ -217,7 +220,7 @@ def count_families(
     parent_arities = domain.arities if parent_arities is None else parent_arities
     radices = [_radix(counted, parent_arities, family) for family in families]
     found: list[FamilyCounts] = []
-    for group in _groups(radices, rows.n_rows, context):
+    for group in split_families(radices, rows.n_rows, context):
         gather: Any = FamilyPass(group, max_cells)
         if plan is not None:
             gather = FoldPass(gather, plan, domain.n_classes)
@@ -259,7 +262,9 @@ def _radix(domain: Domain, parent_arities: Ints, family: Family) -> Radix:
     return Radix(arities, (*parents, feature))
 
 
-def _groups(radices: Sequence[Radix], n_rows: int, context: FitContext) -> Iterator[list[Radix]]:
+def split_families(
+    radices: Sequence[Radix], n_rows: int, context: FitContext
+) -> Iterator[list[Radix]]:
     """Split families, in order, so that the counts of a group fit in memory for any rows."""
     jobs = int(getattr(context.engine, "n_jobs", 1))
     group, total = list[Radix](), 0
@@ -307,7 +312,7 @@ class FamilyPass(Sums):
         for radix, counts in zip(self.radices, state, strict=True):
             if isinstance(counts, RunStack):
                 keys, cells = counts.total()  # may drop a parent, so call it before using the radix
-                found.append(FamilyCounts(radix.arities, None, counts.radix, keys, cells))
+                found.append(FamilyCounts(radix.arities, counts.radix, keys, cells))
             else:
                 found.append(FamilyCounts.from_dense(counts.reshape(radix.arities)))
         return found
@@ -346,7 +351,7 @@ def count_expected(
     domain = rows.domain
     radices = [_radix(domain, domain.arities, family) for family in families]
     found = Expected([], 0.0, 0)
-    for group in _groups(radices, rows.n_rows, context):
+    for group in split_families(radices, rows.n_rows, context):
         first = len(found.families)
         gather = _ExpectedPass(
             group, most_cells(len(families)), first, expectation, rows.total_weight

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
@@ -17,7 +16,6 @@ from tanager.numerics import Floats, Ints, starts_of
 
 PASS_CELLS = 1 << 24  # cells gathered in one pass: 128 MiB per thread
 PAIR_CELLS = 1 << 23  # larger pairs are wide: only the cells seen are stored
-WIDE_BYTES = 1 << 28  # wide pairs gathered in one pass, assuming distinct rows
 
 # Measured: per row, one word of an intersection costs about 1/180 of one
 # read-and-increment, and each (value, value, class) loop about three words.
@@ -39,11 +37,6 @@ class PairCounts(NamedTuple):
         shape = *self.domain.arities[features].tolist(), self.domain.n_classes
         start = int(self.start[pair])
         return self.flat[start : start + int(np.prod(shape))].reshape(shape)
-
-    def joints(self) -> Iterator[tuple[int, int, Floats]]:
-        """Iterate over (i, j, counts)."""
-        for at, (i, j) in enumerate(zip(self.left, self.right, strict=True)):
-            yield int(i), int(j), self.joint(at)
 
 
 class PairCells(NamedTuple):
@@ -114,15 +107,6 @@ def _is_wide(domain: Domain, left: Ints, right: Ints) -> NDArray[np.bool_]:
     return np.asarray(left * right * domain.n_classes > PAIR_CELLS)
 
 
-def wide_groups(
-    wide: Sequence[tuple[int, int]], n_rows: int, limit: int
-) -> Iterator[list[tuple[int, int]]]:
-    """Split wide pairs into groups that fit `limit` bytes in a pass, assuming distinct rows."""
-    step = max(1, min(WIDE_BYTES, limit) // (48 * max(n_rows, 1)))  # 3 runs of 16 bytes per cell
-    for low in range(0, len(wide), step):
-        yield list(wide[low : low + step])
-
-
 class PairPass(Sums):
     """Gathers `PairCounts` of the given pairs."""
 
@@ -179,7 +163,8 @@ class PairScore:
     def joints(self, pairs: PairCounts) -> Floats:
         """Return the scores of (i, j), shape (n_pairs,), followed by (j, i) if not symmetric."""
         out = np.empty((1 if self.symmetric else 2, len(pairs.left)))
-        for at, (_, _, joint) in enumerate(pairs.joints()):
+        for at in range(len(pairs.left)):
+            joint = pairs.joint(at)
             self.joint(joint, out[:1, at])
             if not self.symmetric:
                 self.joint(np.ascontiguousarray(joint.transpose(1, 0, 2)), out[1:, at])

@@ -26,7 +26,7 @@ class Radix:
     """The variables of a family's key and how they split into 62-bit parts."""
 
     arities: tuple[int, ...]  # of the class, the parents in back-off order, the feature
-    members: tuple[int, ...]  # code rows of the parents, then of the feature
+    members: tuple[int, ...] = ()  # code rows of the parents, then of the feature; for `encode`
 
     def parts(self) -> list[range]:
         """Return the runs of variables that share a part, as ranges of positions."""
@@ -82,7 +82,7 @@ class Radix:
     def shortened(self, n_parents: int) -> Radix:
         """Return the radix with only the first parents."""
         arities = (*self.arities[: 1 + n_parents], self.arities[-1])
-        return Radix(arities, (*self.members[:n_parents], self.members[-1]))
+        return Radix(arities, (*self.members[:n_parents], *self.members[-1:]))
 
 
 def collapse(keys: Ints, weights: Floats) -> tuple[Ints, Floats]:
@@ -135,8 +135,8 @@ class RunStack:
             self._merge_last_two()
         if not self._runs:
             return np.empty((len(self.radix.parts()), 0), np.int64), np.empty(0)
-        while _size(self._runs[0]) > self.max_cells and self.radix.members[1:]:
-            self.shorten(len(self.radix.members) - 2)
+        while _size(self._runs[0]) > self.max_cells and len(self.radix.arities) > 2:
+            self.shorten(len(self.radix.arities) - 3)
         return self._runs[0]
 
     def shorten(self, n_parents: int) -> None:
@@ -147,8 +147,8 @@ class RunStack:
     def __iadd__(self, other: RunStack) -> Self:
         """Add all of another stack, at the smaller of the two depths."""
         run, self._runs = other.total(), [self.total()]
-        if len(self.radix.members) > len(other.radix.members):
-            self.shorten(len(other.radix.members) - 1)
+        if len(self.radix.arities) > len(other.radix.arities):
+            self.shorten(len(other.radix.arities) - 2)
         self.add(*recode(other.radix, self.radix, *run))
         return self
 
@@ -170,7 +170,7 @@ def _size(run: tuple[Ints, Floats]) -> int:
 
 def recode(old: Radix, new: Radix, keys: Ints, counts: Floats) -> tuple[Ints, Floats]:
     """Convert keys from one radix to another that may lack some parents, and sum."""
-    if len(new.members) == len(old.members):
+    if len(new.arities) == len(old.arities):
         return keys, counts
     codes = old.decode(keys)
     kept = [*range(len(new.arities) - 1), len(old.arities) - 1]

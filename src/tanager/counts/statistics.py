@@ -21,6 +21,7 @@ from tanager.counts.families import (
     FoldPlan,
     Trees,
     count_families,
+    split_families,
 )
 from tanager.counts.pairs import (
     ConditionalInformation,
@@ -30,10 +31,8 @@ from tanager.counts.pairs import (
     PairScore,
     pair_tiles,
     tile_pairs,
-    wide_groups,
 )
 from tanager.counts.runs import NO_WEIGHTS, Radix
-from tanager.counts.tree import ContextTree
 from tanager.engines import FitContext, Passes, Sums
 from tanager.engines.keeping import release, scratch_array
 from tanager.numerics import Floats, Ints, starts_of
@@ -68,7 +67,6 @@ class Counts:
         self._n_folds = 1 if folds is None else folds.n_folds
         self._left_out: int | None = None
         self._gathered = _Gathered(rows, context, folds)
-        self._trees: dict[Family, ContextTree] = {}  # small ones, see `Trees`
 
     def without(self, fold: int) -> Counts:
         """Return the counts of all rows outside one fold, without another pass."""
@@ -171,10 +169,10 @@ class Counts:
             matrix[left, right] = found[:size]
             matrix[right, left] = found[:size] if score.symmetric else found[size:]
             release(matrix)
-        for (i, j), cells in self._gathered.each_wide(among, self._n_folds, self._left_out):
+        for pair, cells in self._gathered.each_wide(among, self._n_folds, self._left_out):
             both = [cells] if score.symmetric else [cells, cells.swapped()]
             found = _rounded(np.array([score.cells(one) for one in both]), decimals)
-            i, j = int(place[i]), int(place[j])
+            i, j = place[list(pair)]
             matrix[i, j], matrix[j, i] = found[0], found[-1]
         return matrix
 
@@ -201,8 +199,7 @@ class Counts:
         available; the others are counted once, and their counts are kept.
         """
         families = list(zip(structure.selected, structure.parent_indices, strict=True))
-        counts = self._gathered.families(families)
-        return Trees(counts, self._n_folds, self._left_out, self._trees, families)
+        return Trees(self._gathered.families(families), self._n_folds, self._left_out)
 
 
 class Families(Protocol):
@@ -268,20 +265,20 @@ class _Gathered:
 
     def each_wide(
         self, among: Ints | None, n_folds: int, left_out: int | None
-    ) -> Iterator[tuple[tuple[int, int], PairCells]]:
+    ) -> Iterator[tuple[tuple[int, ...], PairCells]]:
         """Iterate over the wide pairs and their cells by class, one pass per group."""
-        limit, domain = self._context.work_limit, self._domain
-        for group in wide_groups(self._pair_tiles(among)[1], self.rows.n_rows, limit):
-            radices = [
-                Radix((domain.n_classes, *domain.arities[list(pair)].tolist()), pair)
-                for pair in group
-            ]
-            found = self._run(FamilyPass(radices, np.iinfo(np.int64).max), "pair counts")
-            for pair, counts in zip(group, found, strict=True):
+        wide, domain = self._pair_tiles(among)[1], self._domain
+        radices = [
+            Radix((domain.n_classes, *domain.arities[list(pair)].tolist()), pair) for pair in wide
+        ]
+        for group in split_families(radices, self.rows.n_rows, self._context):
+            found = self._run(FamilyPass(group, np.iinfo(np.int64).max), "pair counts")
+            for radix, counts in zip(group, found, strict=True):
                 merged = counts.merged(n_folds, left_out)
-                (label, left, right), cells = merged.seen()
+                label, left, right = merged.codes()
                 n_classes, *sizes = merged.arities
-                yield pair, PairCells(left, right, label, cells, (*sizes, n_classes))
+                cells = PairCells(left, right, label, merged.cells, (*sizes, n_classes))
+                yield radix.members, cells
 
     def kept_pair(self, i: int, j: int) -> Floats | None:
         """Return N(x_i, x_j, label) if all pairs are kept."""

@@ -203,20 +203,20 @@ class ContextTree(Contexts):
     @cached_property
     def levels(self) -> tuple[Level, ...]:
         """The levels one by one, root first: ``depth + 1`` of them."""
-        return tuple(self._level(d) for d in range(self.depth + 1))
-
-    def _level(self, d: int) -> Level:
-        nodes, ends = self.nodes(d), self.level_cell
-        cells = slice(int(ends[d]), int(ends[d + 1]))
-        above, cell_above = (self.level_node[d - 1], ends[d - 1]) if d else (0, 0)
-        return Level(
-            self.node_parent[nodes] - above,
-            self.node_value[nodes],
-            self.node_start[nodes.start : nodes.stop + 1] - cells.start,
-            self.cell_value[cells],
-            self.cell_count[cells],
-            self.cell_parent[cells] - cell_above,
-        )
+        levels, ends = [], self.level_cell
+        for d in range(self.depth + 1):
+            nodes, cells = self.nodes(d), slice(int(ends[d]), int(ends[d + 1]))
+            above, cell_above = (self.level_node[d - 1], ends[d - 1]) if d else (0, 0)
+            level = Level(
+                self.node_parent[nodes] - above,
+                self.node_value[nodes],
+                self.node_start[nodes.start : nodes.stop + 1] - cells.start,
+                self.cell_value[cells],
+                self.cell_count[cells],
+                self.cell_parent[cells] - cell_above,
+            )
+            levels.append(level)
+        return tuple(levels)
 
     @classmethod
     def from_levels(

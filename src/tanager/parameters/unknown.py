@@ -238,7 +238,7 @@ class _Alike(NamedTuple):
         codes = np.where(summed, arities, np.where(near, chunk.codes, 0)).astype(chunk.codes.dtype)
         used = np.flatnonzero(near.any(axis=1))
         sizes = (under.tables.log_prior.shape[0], *(under.arities[used] + 1).tolist())
-        keys = Radix(sizes, ()).keys(np.concatenate([chunk.labels[None], codes[used]]))
+        keys = Radix(sizes).keys(np.concatenate([chunk.labels[None], codes[used]]))
         order = np.lexsort((chunk.row_weights, *keys[::-1]))
         keys, weights = keys[:, order], chunk.row_weights[order]
         new = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))
