@@ -9,9 +9,8 @@ from scipy.optimize import Bounds, minimize
 from tanager.codes import Domain, Rows
 from tanager.engines import FitContext
 from tanager.loglinear import Columns, LocatedTerms, Settings, Terms, by_class, fit_scores, joining
-from tanager.loglinear.curves import basis
+from tanager.loglinear.curves import basis, can_hold, column_bounds, corner_matrix, step_matrix
 from tanager.loglinear.objective import CLASS_PRECISION
-from tanager.loglinear.steps import can_hold, column_bounds, corner_matrix, step_matrix
 
 FAMILIES = [(0,), (1,), (2,), (0, 1), (1, 0, 2), (2, 0)]
 

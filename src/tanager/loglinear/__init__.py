@@ -18,11 +18,10 @@ so it has neither fixed cells nor a loss that could be summed exactly over all r
 """
 
 from tanager.loglinear.cells import Terms, by_class
-from tanager.loglinear.curves import basis
+from tanager.loglinear.curves import Signs, basis, can_hold
 from tanager.loglinear.joining import Columns
 from tanager.loglinear.objective import Fit, Settings, fit_scores
 from tanager.loglinear.rows import LocatedTerms
-from tanager.loglinear.steps import Signs, can_hold
 
 __all__ = [
     "Columns",

@@ -30,9 +30,19 @@ from numpy.typing import NDArray
 
 from tanager.codes import Rows
 from tanager.engines import FitContext
-from tanager.loglinear.curves import Slant, SmoothTables, align, basis, curve_basis
+from tanager.loglinear.curves import (
+    Signs,
+    Slant,
+    SmoothTables,
+    TableSteps,
+    align,
+    basis,
+    curve_basis,
+    fill_order,
+    signed_axes,
+    step_matrix,
+)
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
-from tanager.loglinear.steps import Signs, TableSteps, fill_order, signed_axes, step_matrix
 from tanager.numerics import Floats, Ints
 
 Number = TypeVar("Number", bound=np.generic)
