@@ -13,20 +13,13 @@ from sklearn.linear_model import LogisticRegression
 from tanager.codes import Domain, Rows
 from tanager.codes.hashing import Fold
 from tanager.engines import FitContext, LocalEngine
-from tanager.loglinear import (
-    Columns,
-    LocatedTerms,
-    Settings,
-    Terms,
-    basis,
-    by_class,
-    fit_scores,
-    joining,
-)
-from tanager.loglinear import objective as objective_module
-from tanager.loglinear.curves import SMOOTHNESS, Slant, align
-from tanager.loglinear.objective import Fit, cell_precisions, relative_precisions
+from tanager.loglinear import fits, joining
+from tanager.loglinear.cells import Terms, by_class
+from tanager.loglinear.curves import SMOOTHNESS, Slant, align, basis
+from tanager.loglinear.fits import Fit, Settings, cell_precisions, fit_scores, relative_precisions
+from tanager.loglinear.joining import Columns
 from tanager.loglinear.optimiser import minimise
+from tanager.loglinear.rows import LocatedTerms
 
 EXACT = Settings(max_iter=2000, tol=1e-14)
 FAMILIES = [(0,), (1,), (2,), (0, 1), (2, 1), (1, 0, 2)]
@@ -267,7 +260,7 @@ def test_a_row_of_weight_two_is_two_rows():
 
 def test_relative_precisions_are_those_of_the_greatest_evidence(monkeypatch):
     """Of three families of independent normal parameters, by maximising their evidence directly."""
-    monkeypatch.setattr(objective_module, "FAMILY_PRIOR", 0.0)
+    monkeypatch.setattr(fits, "FAMILY_PRIOR", 0.0)
     n, generator, shares = 40, np.random.default_rng(5), np.array([0.5, 0.5])
     mass = np.append(1.0, generator.uniform(50, 200, 3 * n))
     terms = SimpleNamespace(

@@ -8,8 +8,15 @@ import pytest
 from tanager.codes import Domain
 from tanager.codes.columns import NumericColumn
 from tanager.loglinear.curves import Slant
-from tanager.loglinear.residuals import SHRINK, Residuals
-from tanager.loglinear.slants import MOST_SLANTS, N_SLANTS, WEIGHTS, Slants, scales
+from tanager.loglinear.residuals import (
+    MOST_SLANTS,
+    N_SLANTS,
+    SHRINK,
+    WEIGHTS,
+    Residuals,
+    Slants,
+    scales,
+)
 
 LEVELS = np.exp(np.linspace(0.0, 2.0, 12)), np.exp(np.linspace(0.0, 3.0, 10))
 
@@ -104,7 +111,7 @@ def test_where_residuals_are_less_than_chance_gives_few_rows_have_no_slant():
 def test_with_many_rows_every_pair_has_as_many_slants_and_none_twice(monkeypatch):
     slants, *_ = make_slants(lambda x, z: x, strength=0.0, noise=0.25)
     for most, expected in ((N_SLANTS, N_SLANTS), (100, 3 * len(WEIGHTS)), (0, 0)):
-        monkeypatch.setattr("tanager.loglinear.slants.N_SLANTS", most)
+        monkeypatch.setattr("tanager.loglinear.residuals.N_SLANTS", most)
         found = slants.find([(0, 1)], has_many_rows=True)[0, 1]
         assert len(set(found)) == len(found) == expected
 

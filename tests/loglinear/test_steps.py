@@ -8,9 +8,12 @@ from scipy.optimize import Bounds, minimize
 
 from tanager.codes import Domain, Rows
 from tanager.engines import FitContext
-from tanager.loglinear import Columns, LocatedTerms, Settings, Terms, by_class, fit_scores, joining
+from tanager.loglinear import joining
+from tanager.loglinear.cells import Terms, by_class
 from tanager.loglinear.curves import basis, can_hold, column_bounds, corner_matrix, step_matrix
-from tanager.loglinear.objective import CLASS_PRECISION
+from tanager.loglinear.fits import CLASS_PRECISION, Settings, fit_scores
+from tanager.loglinear.joining import Columns
+from tanager.loglinear.rows import LocatedTerms
 
 FAMILIES = [(0,), (1,), (2,), (0, 1), (1, 0, 2), (2, 0)]
 

@@ -32,7 +32,7 @@ from tanager.counts import Counts, FamilyCounts, Trees, fingerprint_counts
 from tanager.engines import FitContext, resolve_engine
 from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ConfigurationError, invalid
-from tanager.loglinear.offsets import fit_offsets
+from tanager.loglinear.fits import fit_offsets
 from tanager.network import Network
 from tanager.network.reference import few_rows, measure_reference
 from tanager.network.uncertainty import Calibration

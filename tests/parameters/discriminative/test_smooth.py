@@ -13,7 +13,7 @@ from tanager.codes import Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.loglinear import basis
+from tanager.loglinear.curves import basis
 from tanager.parameters import Discriminative
 from tanager.parameters import scores as layouts
 from tanager.parameters.discriminative.problem import Problem, Strengths

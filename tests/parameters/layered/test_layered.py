@@ -17,7 +17,7 @@ from tanager.codes.groups import coarsen_groups
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ColumnWarning, ConfigurationError
-from tanager.loglinear import by_class
+from tanager.loglinear.cells import by_class
 from tanager.loglinear.optimiser import climb
 from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
 from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth

@@ -17,8 +17,8 @@ from tanager.counts import ContextTree, Counts, FoldPlan
 from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
 from tanager.loglinear.curves import fill_order
+from tanager.loglinear.fits import Objective, Penalty
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
-from tanager.loglinear.objective import Objective, Penalty
 from tanager.loglinear.optimiser import minimise, remembered
 from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints

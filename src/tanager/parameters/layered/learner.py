@@ -12,7 +12,7 @@ from tanager.codes.hashing import Fold, collect_rows
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
-from tanager.loglinear import Settings
+from tanager.loglinear.fits import Settings
 from tanager.numerics import one_blas_thread
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.layered.members import Generative, Member, Smooth, Trial

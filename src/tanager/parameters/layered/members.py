@@ -17,9 +17,11 @@ from numpy.typing import NDArray
 from tanager.codes import Rows
 from tanager.codes.groups import group_codes
 from tanager.counts import Counts
-from tanager.loglinear import Fit, LocatedTerms, Settings, Signs, Terms, by_class, fit_scores
-from tanager.loglinear.objective import cell_precisions, fit_bytes
+from tanager.loglinear.cells import Terms, by_class
+from tanager.loglinear.curves import Signs
+from tanager.loglinear.fits import Fit, Settings, cell_precisions, fit_bytes, fit_scores
 from tanager.loglinear.optimiser import climb, strengths
+from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats
 from tanager.parameters.layered.part import Part
 from tanager.parameters.learner import CountLearner

@@ -21,9 +21,11 @@ from tanager.codes.groups import (
 from tanager.codes.hashing import Fold
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.loglinear import Columns, LocatedTerms, Signs, Terms, can_hold
-from tanager.loglinear.curves import Slant
-from tanager.loglinear.slants import LEAST_SLANTED, Slants
+from tanager.loglinear.cells import Terms
+from tanager.loglinear.curves import Signs, Slant, can_hold
+from tanager.loglinear.joining import Columns
+from tanager.loglinear.residuals import LEAST_SLANTED, Slants
+from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats
 from tanager.structure import FitPlan, KTree, Structure
 from tanager.structure.ktree import ROOMY_PARENTS, Room

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Groups
+from tanager.loglinear.fits import fit_offsets
 from tanager.loglinear.joining import weigh_joints
-from tanager.loglinear.offsets import fit_offsets
 from tanager.loglinear.optimiser import minimise
 from tanager.numerics import Floats
 from tanager.parameters.layered.members import Member, Smooth, Trial

@@ -37,7 +37,7 @@ from numpy.typing import NDArray
 from tanager.codes import Codes
 from tanager.codes.groups import group_codes
 from tanager.codes.hashing import Sample, hash_bound
-from tanager.loglinear import Terms
+from tanager.loglinear.cells import Terms
 from tanager.loglinear.optimiser import solve_linear
 from tanager.loglinear.rows import RowCells
 from tanager.numerics import Floats
