@@ -21,7 +21,7 @@ from tanager import BayesNetClassifier
 from tanager.codes import Domain, Rows
 from tanager.codes.groups import group_codes
 from tanager.counts import Counts
-from tanager.parameters.layered import learner as layered
+from tanager.parameters import layered
 from tanager.parameters.layered.members import Generative
 from tanager.parameters.tables import log_posterior
 from tanager.structure import FitPlan, Structure

@@ -25,8 +25,7 @@ from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.losses import ConditionalLogLikelihood, RowLoss
 from tanager.options import identify_option
-from tanager.parameters import Hybrid
-from tanager.parameters.layered import learner as layered
+from tanager.parameters import Hybrid, layered
 from tanager.training import Training
 from tests.engines.test_processes import make_table
 

@@ -13,7 +13,7 @@ import pytest
 import tanager
 from tanager import BayesNetClassifier
 from tanager.loglinear import joining
-from tanager.parameters.layered import learner as layered
+from tanager.parameters import layered
 from tests.engines.test_processes import make_table
 
 MODELS = [

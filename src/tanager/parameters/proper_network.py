@@ -55,6 +55,7 @@ MISSED_ROWS = 30.0  # of a value whose prediction is compared with its counts
 LEAST_CLASS_ITERATIONS = 25
 CLASS_TOL = 0.1  # relative to the first descent's tolerance
 TINY = np.finfo(float).tiny
+VIRTUAL_ROWS = 2.0 ** np.arange(-1, 10)  # candidates for smoothing P(x | parents)
 
 
 class ClassShares(NamedTuple):
@@ -269,6 +270,38 @@ def family_shares(structure: Structure, logs: Sequence[Floats], log_prior: Float
     """Return P(parents, x, y) of every family, (*parent_arities, arity, n_classes)."""
     layout = FamilyLayout(structure, [log.shape for log in logs])
     return layout.split(layout.share(layout.join(logs), log_prior).shares)
+
+
+def log_conditional(shares: Floats) -> Floats:
+    """Return log P(x | parents) with an axis for the class, from P(parents, x)."""
+    known = np.maximum(shares, TINY)
+    return np.log(known / known.sum(axis=-1, keepdims=True))[..., None]
+
+
+def smooth_shares(weighed: Floats, row: float) -> tuple[Floats, float]:
+    """Return P(x | parents) from weights (*parents, x), and its leave-one-out log-likelihood.
+
+    `row` is the mean weight of a row.
+
+    Frequencies are smoothed towards those given one parent fewer, by the number of virtual rows
+    with the highest leave-one-out likelihood.
+    """
+    n_parents, n_groups = weighed.ndim - 1, weighed.shape[-1]
+    shares = weighed.reshape(-1, n_groups).sum(axis=0) + row / n_groups
+    shares /= shares.sum()
+    likelihood = float((weighed.reshape(-1, n_groups).sum(axis=0) * np.log(shares)).sum())
+    for depth in range(1, n_parents + 1):
+        held = weighed.sum(axis=tuple(range(depth, n_parents)))
+        total, above = held.sum(axis=-1, keepdims=True), np.expand_dims(shares, depth - 1)
+        seen = held > 0.0
+        own, known = held[seen], np.broadcast_to(above, held.shape)[seen]
+        others = np.maximum(np.broadcast_to(total, held.shape)[seen] - row, 0.0)
+        n = row * VIRTUAL_ROWS[:, None]
+        without = (np.maximum(own - row, 0.0) + n * known) / (others + n)
+        fits = (own * np.log(without)).sum(axis=1)
+        likelihood, n = float(fits.max()), row * VIRTUAL_ROWS[fits.argmax()]
+        shares = (held + n * above) / (total + n)
+    return shares, likelihood
 
 
 def _spelled(tables: Tables) -> list[Floats]:

@@ -20,16 +20,14 @@ from tanager.errors import ColumnWarning, ConfigurationError
 from tanager.loglinear.cells import by_class
 from tanager.loglinear.optimiser import climb
 from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
-from tanager.parameters.layered.members import STRENGTHS, Generative, Smooth
+from tanager.parameters.layered.members import PRECISION, STRENGTHS, Generative, Smooth
 from tanager.parameters.layered.part import LEAST_SLANTED, Part, _shorten, n_read
 from tanager.parameters.layered.pool import (
-    PRECISION,
     _Inputs,
-    _smoothed,
     _within,
     pool_members,
 )
-from tanager.parameters.proper_network import family_shares
+from tanager.parameters.proper_network import family_shares, smooth_shares
 from tanager.parameters.registry import resolve_parameters
 from tanager.progress import Progress
 from tanager.structure import FitPlan, Structure
@@ -177,8 +175,8 @@ def test_with_many_rows_further_parents_have_a_table_alone_and_one_together(monk
 def test_members_without_a_share_are_not_fitted(monkeypatch):
     fitted = []
     shares = lambda members, trial: (np.eye(len(members))[1], [0.5] * (len(members) + 1))  # noqa: E731
-    monkeypatch.setattr("tanager.parameters.layered.learner.judge_pool", shares)
-    monkeypatch.setattr("tanager.parameters.layered.learner._worthwhile", lambda m, t: m)
+    monkeypatch.setattr("tanager.parameters.layered.judge_pool", shares)
+    monkeypatch.setattr("tanager.parameters.layered._worthwhile", lambda m, t: m)
     own = Smooth.scores
     monkeypatch.setattr(Smooth, "scores", lambda self, part: fitted.append(self) or own(self, part))
     X = np.random.default_rng(0).integers(0, 3, (200, 4))
@@ -227,7 +225,7 @@ def test_inputs_are_smoothed_as_leaving_each_row_out_says(row):
             (held[at] + n * expected[at[:-1]]) / (held[at].sum() + n)
             for at in np.ndindex(held.shape[:-1])
         ]).reshape(held.shape)  # fmt: skip
-    shares, likelihood = _smoothed(weighed, row)
+    shares, likelihood = smooth_shares(weighed, row)
     np.testing.assert_allclose(shares, expected, atol=1e-12)
     np.testing.assert_allclose(likelihood, row * found[n])
 

@@ -12,7 +12,7 @@ from tanager.codes import Chunk, Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.loglinear import residuals
-from tanager.parameters.layered import Layered, learner
+from tanager.parameters import Layered, layered
 from tanager.progress import Progress
 from tanager.structure import FitPlan, Structure
 
@@ -20,8 +20,8 @@ from tanager.structure import FitPlan, Structure
 @pytest.fixture(autouse=True)
 def _many_are_few(monkeypatch):
     """Let a few thousand rows be many, and a sample of them small."""
-    monkeypatch.setattr(learner, "GATHERED_ROWS", 1_000)
-    monkeypatch.setattr(learner, "FOLD_ROWS", 1_000)
+    monkeypatch.setattr(layered, "GATHERED_ROWS", 1_000)
+    monkeypatch.setattr(layered, "FOLD_ROWS", 1_000)
     monkeypatch.setattr(residuals, "MAX_ROWS", 500)
 
 
@@ -83,9 +83,9 @@ def test_one_fold_of_many_rows_judges_and_the_structure_is_that_of_all():
 
 def test_about_as_many_rows_are_held_out_of_very_many(monkeypatch):
     seen = []
-    monkeypatch.setattr(learner.Trial, "loss", lambda self, said: seen.append(len(said)) or 0.0)
-    monkeypatch.setattr(learner, "FOLD_ROWS", 300)
-    monkeypatch.setattr(learner, "JUDGING_ROWS", 200)
+    monkeypatch.setattr(layered.Trial, "loss", lambda self, said: seen.append(len(said)) or 0.0)
+    monkeypatch.setattr(layered, "FOLD_ROWS", 300)
+    monkeypatch.setattr(layered, "JUDGING_ROWS", 200)
     structure = Structure.from_parents("abc", [()] * 3)
     context = FitContext()
     Layered().learn(structure, Counts(make_rows(6_000), context), FitPlan(context))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.parameters.layered import learner
+from tanager.parameters import layered
 
 
 def draw(counts, seed, n_features=5):
@@ -49,7 +49,7 @@ def test_rare_classes_are_the_same_on_many_threads_and_from_files(tmp_path, monk
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    monkeypatch.setattr(learner, "GATHERED_ROWS", 0)  # the engine's own passes
+    monkeypatch.setattr(layered, "GATHERED_ROWS", 0)  # the engine's own passes
     X, y = draw((2_990, 10), 3)
     table = pa.table({**{f"x{i}": X[:, i] for i in range(5)}, "y": y})
     pq.write_table(table, tmp_path / "rows.parquet", row_group_size=700)

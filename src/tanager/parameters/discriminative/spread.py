@@ -10,7 +10,7 @@ with :math:`M_i` the cells of row i, :math:`p_i` its posterior, E the derivative
 parameters, :math:`\Lambda` the prior, and :math:`\epsilon` a very weak one on every score, so that
 directions the rows don't determine have a finite variance. Draws are solutions for random
 right-hand sides, by conjugate gradients on a sample of rows
-(`tanager.parameters.layered.spread` does the same for smooth scores).
+(`tanager.parameters.layered.pool` does the same for smooth scores).
 
 The generative tables are uncertain, too. Each draw perturbs them within their own variances: scores
 that are weights times their logarithms follow, as far as the weights don't compensate, and

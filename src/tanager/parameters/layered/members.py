@@ -1,14 +1,13 @@
-"""The members of a layered pool: smooth scores of some depth, and generative tables.
+"""The members of a layered pool, smooth scores of some depth and generative tables; their shares.
 
 For features with a sign, generative tables are replaced by the nearest monotone ones.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from functools import cached_property
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,12 +19,13 @@ from tanager.counts import Counts
 from tanager.loglinear.cells import Terms, by_class
 from tanager.loglinear.curves import Signs
 from tanager.loglinear.fits import Fit, Settings, cell_precisions, fit_bytes, fit_scores
-from tanager.loglinear.optimiser import climb, strengths
+from tanager.loglinear.optimiser import climb, minimise, strengths
 from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats
 from tanager.parameters.layered.part import Part
 from tanager.parameters.learner import CountLearner
-from tanager.parameters.tables import DenseTable, Tables, log_posterior
+from tanager.parameters.spread import row_blocks
+from tanager.parameters.tables import DenseTable, HeldOutRows, Tables, log_posterior
 from tanager.structure import FitPlan, Structure
 
 POOLED = 7  # predictions of held-out rows in memory, besides those of deeper members
@@ -36,37 +36,58 @@ FLOOR = -690.0  # treat a probability of 0 as 1e-300, so that no single member h
 STRENGTHS = strengths(-4, 8)  # strengths to try
 # How much finer a final fit is: with few rows a pass costs little, and stopping early a bit more.
 FINER_OF_MANY, FINER_OF_FEW = 10.0, 100.0
+PRECISION = 100.0  # of the prior around equal shares
 FIRST, LAST = STRENGTHS.index(1.0), len(STRENGTHS) - 1
 
 
+@dataclass(frozen=True, eq=False)
 class Trial:
-    """The parts that each leave a fold out, with the rows of that fold, in memory.
+    """Rows left out fold by fold, in memory, and the parts that each leave a fold out."""
 
-    `labels` and `weights` are those of the left-out rows, fold by fold.
-    """
+    labels: NDArray[np.uint16]  # (n_rows,)
+    weights: Floats  # (n_rows,)
+    # (n_rows, n_classes): log class shares in the other folds, smoothed; the pool's prediction for
+    # a row if no member has a share.
+    log_shares: Floats
+    parts: Sequence[Part] = ()
+    held: Sequence[Rows] = ()  # each part's left-out rows
+    apart: bool = False  # whether the held-out rows aren't among the parts' own
 
-    def __init__(self, parts: list[Part], held: list[Rows], *, apart: bool = False) -> None:
-        self.parts = parts
-        self.apart = apart  # whether the held-out rows aren't among the parts' own
-        self.held = held
+    @classmethod
+    def of(cls, parts: Sequence[Part], held: Sequence[Rows], *, apart: bool) -> Trial:
+        """Gather the rows."""
         chunks = [rows.gather() for rows in held]
-        self.labels: NDArray[np.uint16] = np.concatenate([chunk.labels for chunk in chunks])
-        weights = [c.row_weights for c in chunks]
-        self.weights: Floats = np.concatenate(weights)
+        known = [
+            np.tile(np.log(part.smoothed_shares), (chunk.n_rows, 1))
+            for part, chunk in zip(parts, chunks, strict=True)
+        ]
+        labels = np.concatenate([chunk.labels for chunk in chunks])
+        weights = np.concatenate([chunk.row_weights for chunk in chunks])
+        return cls(labels, weights, np.concatenate(known), parts, held, apart)
 
     def loss(self, log_posteriors: Floats) -> float:
         """Return the mean loss of predictions for the left-out rows, (n_rows, n_classes)."""
         own = log_posteriors[np.arange(len(self.labels)), self.labels]
         return -float((self.weights * own).sum() / self.weights.sum())
 
-    @cached_property
-    def log_shares(self) -> Floats:
-        """The class shares in the other folds' rows, smoothed: (n_rows, n_classes)."""
-        said = [
-            np.tile(np.log(part.smoothed_shares), (rows.n_rows, 1))
-            for part, rows in zip(self.parts, self.held, strict=True)
-        ]
-        return np.concatenate(said)
+    def pooled(self, said: Sequence[Floats], shares: Floats) -> Floats:
+        """Return a pool's log-posteriors from those of each member, all (n_rows, n_classes)."""
+        pooled = (1.0 - shares.sum()) * self.log_shares
+        for rows in row_blocks(pooled):
+            for share, one in zip(shares, said, strict=True):
+                pooled[rows] += share * one[rows]
+        return log_posterior(pooled)
+
+    def pool_loss(self, said: Sequence[Floats], shares: Floats) -> tuple[float, Floats]:
+        """Return a pool's total loss, and its gradient with respect to the shares."""
+        pooled = self.pooled(said, shares)
+        at = np.arange(len(self.labels))
+        residuals = np.exp(pooled)
+        residuals[at, self.labels] -= 1.0
+        residuals *= self.weights[:, None]
+        slopes = np.array([np.einsum("nc,nc->", one, residuals) for one in said])
+        slopes -= np.einsum("nc,nc->", self.log_shares, residuals)
+        return -float((self.weights * pooled[at, self.labels]).sum()), slopes
 
 
 class MemberScores(NamedTuple):
@@ -77,10 +98,9 @@ class MemberScores(NamedTuple):
     groups: list[Floats]  # (*parent_groups, n_groups, n_classes), given the first parents
 
 
-class Member(ABC):
-    """One way to score the classes; `choose` sets its predictions for left-out rows."""
+class _Judged:
+    """A member of a pool, with its predictions for left-out rows."""
 
-    depth: int  # maximum number of parents of a feature
     held_out: Floats  # (n_left_out, n_classes): out-of-fold log-posteriors
     loss: float = np.nan  # their mean loss
 
@@ -90,20 +110,8 @@ class Member(ABC):
         self.loss = trial.loss(self.held_out)
         np.maximum(self.held_out, FLOOR, out=self.held_out)
 
-    @abstractmethod
-    def choose(self, trial: Trial) -> None:
-        """Make all choices on left-out rows, and predict them."""
 
-    @abstractmethod
-    def scores(self, part: Part) -> MemberScores:
-        """Learn from all rows of a part."""
-
-    @abstractmethod
-    def record(self) -> dict[str, Any]:
-        """Return diagnostics."""
-
-
-class Smooth(Member):
+class Smooth(_Judged):
     """Smooth scores of the features, and of their groups given up to `depth` parents.
 
     It starts from the scores and strength of a `shallower` member with one parent fewer.
@@ -240,7 +248,7 @@ class Smooth(Member):
         }
 
 
-class Generative(Member):
+class Generative(_Judged):
     """Tables of groups estimated from counts."""
 
     depth = 1  # maximum number of parents of a feature
@@ -280,8 +288,66 @@ class Generative(Member):
         return {"member": f"{self.learner!r}, {_parents(self.depth)}"}
 
 
+Member = Smooth | Generative
+
+
 def _parents(depth: int) -> str:
     return "no parents" if depth == 0 else f"up to {depth} parent{'s' if depth > 1 else ''}"
+
+
+def fit_shares(trial: Trial, said: Sequence[Floats]) -> Floats:
+    """Return the non-negative shares that minimise held-out loss, with a prior around equal ones.
+
+    A pool that predicts worse than the class frequencies alone is shrunk towards them.
+    """
+    n_members = len(said)
+    equal = np.full(n_members, 1.0 / n_members)
+
+    def objective(shares: Floats) -> tuple[float, Floats]:
+        loss, slopes = trial.pool_loss(said, shares)
+        gap = shares - equal
+        return loss + 0.5 * PRECISION * float(gap @ gap), slopes + PRECISION * gap
+
+    shares = minimise(
+        objective,
+        equal,
+        max_iter=1_000,
+        tol=1e7 * np.finfo(float).eps,
+        first_step=None,
+        bounds=(np.zeros(n_members), np.full(n_members, np.inf)),
+    ).at
+    if trial.pool_loss(said, shares)[0] <= trial.pool_loss(said, 0.0 * shares)[0]:
+        return shares
+    from scipy.optimize import minimize_scalar
+
+    part = minimize_scalar(lambda part: trial.pool_loss(said, part * shares)[0], bounds=(0.0, 1.0))
+    better = float(part.fun) < trial.pool_loss(said, 0.0 * shares)[0]
+    return shares * (float(part.x) if better else 0.0)
+
+
+def judge_pool(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, list[float] | None]:
+    """Return the shares, and the held-out loss of the pool and of each member."""
+    if trial is None:
+        return np.full(len(members), 1.0 / len(members)), None
+    said = [member.held_out for member in members]
+    shares = fit_shares(trial, said)
+    total = float(trial.weights.sum())
+    return shares, [
+        trial.pool_loss(said, shares)[0] / total,
+        *(member.loss for member in members),
+    ]
+
+
+def held_out_rows(
+    members: Sequence[Member], shares: Floats, trial: Trial | None
+) -> HeldOutRows | None:
+    """Return the pool's out-of-fold predictions for rows, instead of those of its members."""
+    if trial is None:
+        return None
+    pooled = trial.pooled([member.held_out for member in members], shares)
+    for member in members:
+        del member.held_out
+    return HeldOutRows(pooled, trial.labels, trial.weights)
 
 
 def apart(structure: Structure, signs: Signs) -> Structure:

@@ -1,4 +1,30 @@
-"""The pool of members: the share of each, fitted on held-out rows, and the resulting network."""
+r"""The pool of members as a network, and the variances of its tables' entries.
+
+Around its optimum the penalised likelihood of smooth scores is approximately Gaussian, and its
+precision is the curvature :math:`J^\top W J + \Lambda`, with W the posterior's variance in
+each row and :math:`\Lambda` the prior. Draws are solutions for random right-hand sides, by
+conjugate gradients on a sample of rows; averaged over the values of a smooth function, intervals
+from such a posterior have nominal coverage. The generative member has its own variances.
+
+With :math:`V_s` and :math:`V_g` the variance of a row's log-odds under each, and :math:`a` the
+smooth members' total share, the pool's variance is approximated by
+
+.. math:: V_g + a^2 (V_s - V_g) + (1 - r) (\bar l - l_*)^2
+
+since the covariance of an efficient estimate with another one is its own variance. The last term
+is the squared distance of the pool from its best member, from which the others may have pulled it
+away, minus the share r expected by chance: the mean squared difference of two such members is
+:math:`V_s - V_g`, which is already part of the first two terms.
+
+One variance per entry of the network's tables is stored. They start as those of the entries
+themselves and are scaled until their sums over a row's entries, whose errors partly cancel,
+match those of the rows.
+
+References
+----------
+Nychka (1988), DOI 10.1080/01621459.1988.10478711: intervals of smooth functions. Hausman (1978),
+DOI 10.2307/1913827: covariance of an efficient estimate with another one.
+"""
 
 from __future__ import annotations
 
@@ -10,115 +36,51 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Groups
+from tanager.codes import Codes, Groups
+from tanager.codes.groups import group_codes
+from tanager.codes.hashing import Sample, hash_bound
+from tanager.loglinear.cells import Terms
 from tanager.loglinear.fits import fit_offsets
 from tanager.loglinear.joining import weigh_joints
-from tanager.loglinear.optimiser import minimise
+from tanager.loglinear.optimiser import solve_linear
+from tanager.loglinear.rows import RowCells
 from tanager.numerics import Floats
-from tanager.parameters.layered.members import Member, Smooth, Trial
-from tanager.parameters.layered.part import Part, under_parents
-from tanager.parameters.layered.spread import SampledRows, best_of, fit_variances
-from tanager.parameters.proper_network import ClassShares, family_shares, fit_inputs
-from tanager.parameters.spread import LEAST, row_blocks, spread_of_families
-from tanager.parameters.tables import FamilyTable, GroupedTable, HeldOutRows, Tables, log_posterior
+from tanager.parameters.layered.members import Generative, Member, MemberScores, Smooth
+from tanager.parameters.layered.part import Part, add_layer, under_parents
+from tanager.parameters.proper_network import (
+    ClassShares,
+    family_shares,
+    fit_inputs,
+    log_conditional,
+    smooth_shares,
+)
+from tanager.parameters.spread import (
+    LEAST,
+    of_log_odds,
+    of_scores,
+    row_blocks,
+    scale_entries,
+    spread_of_families,
+    sum_others,
+)
+from tanager.parameters.tables import FamilyTable, GroupedTable, Tables, log_posterior
 from tanager.progress import Progress
 from tanager.structure import Structure
 
-PRECISION = 100.0  # of the prior around equal shares
 INPUT_WORK = 1 << 24  # cells times classes times iterations when fitting P(x)
 INPUT_TOL = 1e-4  # relative improvement at which that fit stops
 LITTLE = 0.2  # nats of log P(x) per row: a larger gain justifies more parents
-VIRTUAL_ROWS = 2.0 ** np.arange(-1, 10)  # candidates for smoothing P(x | parents)
 
-
-class HeldOut(NamedTuple):
-    """Rows, and every member's out-of-fold predictions for them."""
-
-    log_posteriors: list[Floats]  # (n_rows, n_classes) for each member
-    labels: NDArray[np.uint16]  # (n_rows,)
-    weights: Floats  # (n_rows,)
-    # (n_rows, n_classes): log class shares in the other folds; the pool's prediction for a row
-    # if no member has a share.
-    log_shares: Floats
-
-    def loss(self, shares: Floats) -> tuple[float, Floats]:
-        """Return the pool's total log-loss, and its gradient with respect to the shares."""
-        pooled = self.pooled(shares)
-        at = np.arange(self.labels.shape[0])
-        residuals = np.exp(pooled)
-        residuals[at, self.labels] -= 1.0
-        residuals *= self.weights[:, None]
-        slopes = np.array([np.einsum("nc,nc->", one, residuals) for one in self.log_posteriors])
-        slopes -= np.einsum("nc,nc->", self.log_shares, residuals)
-        return -float((self.weights * pooled[at, self.labels]).sum()), slopes
-
-    def pooled(self, shares: Floats) -> Floats:
-        """Return the pool's log-posteriors, (n_rows, n_classes)."""
-        pooled = (1.0 - shares.sum()) * self.log_shares
-        for rows in row_blocks(pooled):
-            for share, one in zip(shares, self.log_posteriors, strict=True):
-                pooled[rows] += share * one[rows]
-        return log_posterior(pooled)
-
-    def mean_loss(self, shares: Floats) -> float:
-        """Return the pool's mean log-loss."""
-        return self.loss(shares)[0] / float(self.weights.sum())
-
-
-def fit_shares(held_out: HeldOut) -> Floats:
-    """Return the non-negative shares that minimise held-out loss, with a prior around equal ones.
-
-    A pool that predicts worse than the class frequencies alone is shrunk towards them.
-    """
-    n_members = len(held_out.log_posteriors)
-    equal = np.full(n_members, 1.0 / n_members)
-
-    def objective(shares: Floats) -> tuple[float, Floats]:
-        loss, slopes = held_out.loss(shares)
-        gap = shares - equal
-        return loss + 0.5 * PRECISION * float(gap @ gap), slopes + PRECISION * gap
-
-    shares = minimise(
-        objective,
-        equal,
-        max_iter=1_000,
-        tol=1e7 * np.finfo(float).eps,
-        first_step=None,
-        bounds=(np.zeros(n_members), np.full(n_members, np.inf)),
-    ).at
-    if held_out.loss(shares)[0] <= held_out.loss(0.0 * shares)[0]:
-        return shares
-    from scipy.optimize import minimize_scalar
-
-    part = minimize_scalar(lambda part: held_out.loss(part * shares)[0], bounds=(0.0, 1.0))
-    better = float(part.fun) < held_out.loss(0.0 * shares)[0]
-    return shares * (float(part.x) if better else 0.0)
-
-
-def judge_pool(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, list[float] | None]:
-    """Return the shares, and the held-out loss of the pool and of each member."""
-    if trial is None:
-        return np.full(len(members), 1.0 / len(members)), None
-    held_out = _held_out(members, trial)
-    shares = fit_shares(held_out)
-    return shares, [held_out.mean_loss(shares), *(member.loss for member in members)]
-
-
-def _held_out(members: Sequence[Member], trial: Trial) -> HeldOut:
-    logs = [member.held_out for member in members]
-    return HeldOut(logs, trial.labels, trial.weights, trial.log_shares)
-
-
-def held_out_rows(
-    members: Sequence[Member], shares: Floats, trial: Trial | None
-) -> HeldOutRows | None:
-    """Return the pool's out-of-fold predictions for rows, instead of those of its members."""
-    if trial is None:
-        return None
-    pooled = _held_out(members, trial).pooled(shares)
-    for member in members:
-        del member.held_out
-    return HeldOutRows(pooled, trial.labels, trial.weights)
+KEY = 6_203  # key of the random streams
+MOST_ROWS, FEWEST_ROWS = 2_000, 500  # rows for drawing log-odds: as many as
+MOST_ODDS = 1 << 21  # allows, as rows times classes
+DRAWS = 16  # in total over classes, but at least FEWEST per class
+FEWEST = 4
+STEPS = 12  # of conjugate gradients
+# Factor on the strengths of categorical tables, whose search prefers the stronger of two that do
+# about equally well: with it, intervals for known networks (docs/measurements/intervals.md) have
+# nominal coverage. With numeric features they cover more than that even without it.
+WEAKER = 0.1
 
 
 def pool_members(
@@ -153,11 +115,9 @@ def pool_members(
             scores[at] = under_parents(scores[at], read) + share * added
         progress.advance()
     progress.finish()
-    inside = [
-        _within(scores, part.groups[feature], part.value_weights[feature])
-        for feature, scores in zip(structure.selected, values, strict=True)
-    ]
-    scores = [one + totals for one, (_, totals) in zip(scores, inside, strict=True)]
+    split = _split(part, values)
+    inside = [within for within, _ in split]
+    scores = [one + totals for one, (_, totals) in zip(scores, split, strict=True)]
     inputs = _Inputs.of(part)
     pooled = _Pooled(log_prior, scores, inside, given).offset(part, inputs)
     wide = part.widened(given) if structure.is_moral() else part
@@ -174,8 +134,8 @@ def pool_members(
         np.broadcast_to(under_parents(one, log.ndim - 2), log.shape)
         for one, log in zip(entries[len(logs) :], logs, strict=True)
     ]
-    inside = [(one, one) for one in entries[: len(logs)]]
-    spread = spread_of_families(node[0], _under(part, given.parent_indices, grouped, inside))
+    known = _under(part, given.parent_indices, grouped, entries[: len(logs)])
+    spread = spread_of_families(node[0], known)
     return replace(tables, spread=spread)
 
 
@@ -185,7 +145,7 @@ class _Pooled:
 
     log_prior: Floats  # (n_classes,), with offsets
     scores: list[Floats]  # (*parent_groups, n_groups, n_classes) for each feature
-    inside: list[tuple[Floats, Floats]]  # see `_within`
+    inside: list[Floats]  # of the values within their groups, see `_within`
     given: Structure
 
     def offset(self, part: Part, inputs: _Inputs) -> _Pooled:
@@ -203,7 +163,7 @@ class _Pooled:
         for scores, shares in zip(self.scores, inputs.shares, strict=True):
             # A term shared by all classes cancels in P(y | x).
             even = scores - scores.mean(axis=-1, keepdims=True)
-            out.append(under_parents(even, shares.ndim - 1) + _log_conditional(shares))
+            out.append(under_parents(even, shares.ndim - 1) + log_conditional(shares))
         return out
 
     def network(self, part: Part, inputs: _Inputs) -> tuple[Tables, list[Floats]]:
@@ -225,11 +185,9 @@ class _Pooled:
         The sum of steep scores over classes isn't a product of small tables: the remainder
         after fitting P(x) takes probability away from where the rows are.
         """
-        logs = [_log_conditional(shares) for shares in inputs.shares]
-        inside = [
-            _within(np.zeros((len(part.groups[one]), 1)), part.groups[one], part.value_weights[one])
-            for one in part.structure.selected
-        ]
+        logs = [log_conditional(shares) for shares in inputs.shares]
+        even = [np.zeros((len(part.groups[one]), 1)) for one in part.structure.selected]
+        inside = [within for within, _ in _split(part, even)]
         tree = Tables(np.zeros(1), _under(part, self.given.parent_indices, logs, inside))
         alone, joint = (
             one.log_joint(self.given, rows.codes, part.rows.domain.arities)
@@ -244,12 +202,12 @@ def _under(
     part: Part,
     parents: Sequence[Sequence[int]],
     logs: Sequence[Floats],
-    inside: Sequence[tuple[Floats, Floats]],
+    inside: Sequence[Floats],
 ) -> tuple[FamilyTable, ...]:
     """Return the families' tables with more parents; unused ones have one group."""
     out = []
     places = zip(parents, part.structure.parent_indices, part.structure.selected, strict=True)
-    for (wide, held, feature), log, (within, _) in zip(places, logs, inside, strict=True):
+    for (wide, held, feature), log, within in zip(places, logs, inside, strict=True):
         groups = [
             part.groups[one] if one in held else np.zeros_like(part.groups[one]) for one in wide
         ]
@@ -257,6 +215,14 @@ def _under(
         spelled = np.ascontiguousarray(np.expand_dims(log, unread))
         out.append(GroupedTable.of_groups(spelled, within, [*groups, part.groups[feature]]))
     return tuple(out)
+
+
+def _split(part: Part, values: Sequence[Floats]) -> list[tuple[Floats, Floats]]:
+    """Split the scores of each selected feature's values; see `_within`."""
+    return [
+        _within(scores, part.groups[feature], part.value_weights[feature])
+        for feature, scores in zip(part.structure.selected, values, strict=True)
+    ]
 
 
 def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Floats]:
@@ -273,12 +239,6 @@ def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Fl
     np.add.at(sums, groups, np.exp(joint - tops[groups]))
     totals = tops + np.log(sums)
     return joint - totals[groups], totals
-
-
-def _log_conditional(shares: Floats) -> Floats:
-    """Return log P(x | parents) with an axis for the class, from P(parents, x)."""
-    known = np.maximum(shares, np.finfo(float).tiny)
-    return np.log(known / known.sum(axis=-1, keepdims=True))[..., None]
 
 
 class _Inputs(NamedTuple):
@@ -298,7 +258,7 @@ class _Inputs(NamedTuple):
         tables = [(family, (at,)) for at, family in enumerate(families)]
         total = float(part.class_counts.sum())
         found = [
-            _smoothed(
+            smooth_shares(
                 weighed[tuple(slice(size - 1) for size in weighed.shape)],
                 total / max(part.rows.n_rows, 1),
             )
@@ -306,34 +266,208 @@ class _Inputs(NamedTuple):
         ]
         shares = [one for one, _ in found]
         if structure.is_moral():
-            logs = [_log_conditional(share) for share in shares]
+            logs = [log_conditional(share) for share in shares]
             shares = [share[..., 0] for share in family_shares(structure, logs, np.zeros(1))]
         return cls(shares, sum(one for _, one in found) / max(total, LEAST))
 
 
-def _smoothed(weighed: Floats, row: float) -> tuple[Floats, float]:
-    """Return P(x | parents) from weights (*parents, x), and its leave-one-out log-likelihood.
+class SampledRows(NamedTuple):
+    """Training rows, with weights that make them represent all rows."""
 
-    `row` is the mean weight of a row.
+    part: Part
+    codes: Codes
+    weights: Floats
 
-    Frequencies are smoothed towards those given one parent fewer, by the number of virtual rows
-    with the highest leave-one-out likelihood.
+    @classmethod
+    def of(cls, part: Part) -> SampledRows:
+        """Draw a sample of a part's rows."""
+        rows, kept, seed = part.rows, part.rows, part.context.row_seed(KEY)
+        most = min(MOST_ROWS, max(MOST_ODDS // rows.domain.n_classes, FEWEST_ROWS))
+        if rows.n_rows > most:
+            bound = hash_bound(rows, seed, most, part.context)
+            kept = rows.subset(Sample(seed, bound))
+        chunk = kept.gather()
+        weights = chunk.row_weights
+        codes, rng = chunk.codes.copy(), part.context.generator(KEY, 1)
+        for values, arity in zip(codes, rows.domain.arities, strict=True):
+            unknown = values >= arity  # replaced by another row's value
+            if unknown.any():
+                known = np.append(values[~unknown], 0)
+                values[unknown] = known[rng.integers(max(len(known) - 1, 1), size=unknown.sum())]
+        return cls(part, codes, weights * (rows.total_weight / max(weights.sum(), LEAST)))
+
+    def log_odds(self, found: MemberScores) -> Floats:
+        """Return a member's log-odds of each class against all others, (n_rows, n_classes)."""
+        arrays = [found.class_node[None], *found.values, *found.groups]
+        return _log_odds(log_posterior(self.places(arrays).totals(_flat(arrays))))
+
+    def places(self, arrays: Sequence[Floats]) -> RowCells:
+        """Return each row's entries in arrays laid end to end.
+
+        The arrays are those of the class node, the values, and the groups of features.
+
+        They are (1, n_classes), (arity, n_classes) and (*parent_groups, n_groups, n_classes).
+        """
+        codes, structure, groups = self.codes, self.part.structure, self.part.groups
+        out: list[NDArray[np.int32]] = []
+        families: list[tuple[tuple[int, ...], int]] = [((), one) for one in structure.selected]
+        families += list(zip(structure.parent_indices, structure.selected, strict=True))
+        n_values = len(structure.selected)
+        for at, ((parents, feature), array) in enumerate(zip(families, arrays[1:], strict=True)):
+            place = np.zeros(codes.shape[1], np.int32)
+            members = (*parents[: array.ndim - 2], feature)
+            for one, size in zip(members, array.shape[:-1], strict=True):
+                place *= size
+                if size > 1:
+                    place += codes[one] if at < n_values else groups[one][codes[one]]
+            out.append(place)
+        starts = np.cumsum([array.size // array.shape[-1] for array in arrays[:-1]])
+        return RowCells.of(np.stack(out, axis=1) + starts.astype(np.int32))
+
+
+def best_of(members: Sequence[Member]) -> Member | None:
+    """Return the member that predicts held-out rows best."""
+    return members[int(np.argmin([one.loss for one in members]))] if members else None
+
+
+def fit_variances(
+    rows: SampledRows,
+    members: Sequence[Member],
+    shares: Floats,
+    said: Floats | None,
+    smooth: Smooth,
+    log_joint: Floats,
+) -> list[Floats]:
+    """Return the variances of a pool's scores, in the arrays described in `SampledRows.places`.
+
+    `said` is the log-odds of the best member and `log_joint` the pool's scores, which are
+    overwritten, both (n_rows, n_classes); `smooth` is the deepest member, whose curvature is used.
     """
-    n_parents, n_groups = weighed.ndim - 1, weighed.shape[-1]
-    shares = weighed.reshape(-1, n_groups).sum(axis=0) + row / n_groups
-    shares /= shares.sum()
-    likelihood = float((weighed.reshape(-1, n_groups).sum(axis=0) * np.log(shares)).sum())
-    for depth in range(1, n_parents + 1):
-        held = weighed.sum(axis=tuple(range(depth, n_parents)))
-        total, above = held.sum(axis=-1, keepdims=True), np.expand_dims(shares, depth - 1)
-        seen = held > 0.0
-        own, known = held[seen], np.broadcast_to(above, held.shape)[seen]
-        others = np.maximum(np.broadcast_to(total, held.shape)[seen] - row, 0.0)
-        fits = [
-            float((own * np.log((np.maximum(own - row, 0.0) + n * known) / (others + n))).sum())
-            for n in row * VIRTUAL_ROWS
-        ]
-        likelihood = max(fits)
-        n = row * VIRTUAL_ROWS[fits.index(likelihood)]
-        shares = (held + n * above) / (total + n)
-    return shares, likelihood
+    logs = log_posterior(log_joint)
+    distance = None if said is None else (_log_odds(logs) - said) ** 2
+    chances = np.exp(logs, out=logs)
+    generative = next((one for one in members if isinstance(one, Generative)), None)
+    known = None if generative is None else generative.variances
+    smooth_shares = sum(s for s, m in zip(shares, members, strict=True) if isinstance(m, Smooth))
+    part = 1.0 if known is None else float(smooth_shares / shares.sum())
+    entries, drawn = _drawn(rows, smooth, chances)
+    for one in entries:
+        one *= part**2
+    by_scores: Floats | float = 0.0
+    by_chance = 0.0  # mean squared distance between members
+    if known is not None:
+        structure, spread = known
+        codes = group_codes(rows.codes, rows.part.groups)
+        arities = np.array([int(one.max()) + 1 for one in rows.part.groups])
+        by_scores = spread.log_joint(structure, codes, arities)
+        gap = drawn - of_log_odds(by_scores, chances)
+        by_chance = float(np.maximum(gap, 0.0, out=gap).mean())
+        del gap
+        by_scores *= 1.0 - part**2
+        entries[0] = entries[0] + (1.0 - part**2) * spread.log_prior
+        n = len(structure.selected)
+        for at, table in enumerate(spread.families):
+            layer = (1.0 - part**2) * table.to_dense().log_prob
+            entries[1 + n + at] = add_layer(entries[1 + n + at], layer, range(layer.ndim - 2))
+    drawn *= part**2
+    if distance is not None:
+        away = part if best_of(members) is generative else 1.0 - part
+        expected = away**2 * by_chance / max(float(distance.mean()), LEAST)
+        distance *= max(0.0, 1.0 - expected)
+        drawn += distance
+    wanted = of_scores(drawn, chances)
+    wanted += by_scores
+    del drawn, distance, chances, by_scores
+    entries = [np.maximum(one, LEAST) for one in entries]
+    scaled = scale_entries(_flat(entries), rows.places(entries), wanted)
+    ends = np.cumsum([one.size // one.shape[-1] for one in entries])[:-1]
+    parts = zip(np.split(scaled, ends), entries, strict=True)
+    return [part.reshape(one.shape) for part, one in parts]
+
+
+def _log_odds(log_posteriors: Floats) -> Floats:
+    out = np.empty_like(log_posteriors)
+    for rows in row_blocks(out):
+        own = log_posteriors[rows]
+        out[rows] = own - np.log(np.maximum(sum_others(np.exp(own)), 1e-150))
+    return out
+
+
+def _flat(arrays: Sequence[Floats]) -> Floats:
+    """Return the arrays' entries as one array, (n_entries, n_classes)."""
+    wide = [np.broadcast_to(one, (*one.shape[:-1], arrays[0].shape[-1])) for one in arrays]
+    return np.concatenate([one.reshape(-1, one.shape[-1]) for one in wide])
+
+
+def _drawn(rows: SampledRows, smooth: Smooth, chances: Floats) -> tuple[list[Floats], Floats]:
+    """Return the variances of entries, as scores, and of the rows' log-odds, by the curvature."""
+    part, depth = rows.part, smooth.depth
+    rng, terms, n_classes = part.context.generator(KEY), part.terms(depth), chances.shape[1]
+    classes = [1] if n_classes == 2 else list(range(n_classes))
+    # A class's log-odds are its score minus the mean of the others': they vary more.
+    precision = smooth.precisions(part)
+    ordered = [any(terms.columns.n_ordered[one] for one in family) for family in terms.families]
+    precision[1:] *= np.where(ordered, 1.0, WEAKER)[terms.owners[1:]]
+    if n_classes > 2:
+        precision *= 1.0 - 1.0 / n_classes
+    n_draws = max(FEWEST, DRAWS // len(classes))
+    located, wide = terms.joint.places.locate(rows.codes)
+    cells = RowCells(located, terms.joint.starts, wide)
+    copies = n_classes // len(classes)
+    entries: list[Floats] = []
+    drawn = np.empty_like(chances)
+    for at, c in enumerate(classes):
+        curvature = rows.weights * chances[:, c] * (1.0 - chances[:, c])
+        scores = terms.scores(_draw(terms, cells, curvature, precision, n_draws, rng))
+        own = slice(at, at + copies)
+        drawn[:, own] = (cells.totals(terms.joint.expand(scores)) ** 2).mean(axis=1, keepdims=True)
+        found = _entries(part, depth, scores, precision)
+        entries = entries or [np.empty((*one.shape, n_classes)) for one in found]
+        for whole, one in zip(entries, found, strict=True):
+            whole[..., own] = one[..., None] / copies
+    return entries, drawn
+
+
+def _draw(
+    terms: Terms,
+    cells: RowCells,
+    curvature: Floats,
+    precision: Floats,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Draw parameters from their posterior given rows, (n_cells, n_draws), with mean zero."""
+    mean = curvature.sum() / max(float(terms.mass[0]), 1e-300)
+    scale = 1.0 / (terms.parameter_mass * mean + precision)[:, None]
+
+    def back(rows: Floats) -> Floats:
+        return terms.pull(cells.share(rows, terms.joint.n_cells))
+
+    def times(free: Floats) -> Floats:
+        rows = cells.totals(terms.expand(free))
+        rows *= curvature[:, None]
+        return back(rows) + precision[:, None] * free
+
+    noise = rng.standard_normal((len(curvature), n_draws)) * np.sqrt(curvature)[:, None]
+    wanted = back(noise) + np.sqrt(precision)[:, None] * rng.standard_normal(
+        (terms.n_cells, n_draws)
+    )
+    wanted[terms.blank] = 0.0  # not parameters
+    return solve_linear(times, wanted, scale, STEPS)
+
+
+def _entries(part: Part, depth: int, scores: Floats, precision: Floats) -> list[Floats]:
+    """Return the mean squares of draws (n_cells, n_draws), as entries without the class axis.
+
+    Each family's draws have mean zero over its rows: constants belong to the class node.
+    """
+    terms, drawn = part.terms(depth), []
+    for at in range(len(terms.families)):
+        cells = terms.cells(at)
+        mass, own = terms.mass[cells], scores[cells]
+        own = own - np.tensordot(mass, own, mass.ndim) / max(float(mass.sum()), LEAST)
+        if terms.slants[at] is None:  # cells without rows have the prior's variance
+            own[cells == terms.blank[at]] = 1.0 / np.sqrt(precision[terms.blank[at]])
+        drawn.append(own)
+    values, groups = part.by_feature(depth, drawn)
+    return [(one**2).mean(axis=-1) for one in (scores[:1], *values, *groups)]
