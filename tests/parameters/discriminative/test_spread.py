@@ -10,8 +10,7 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.loglinear.optimiser import solve_linear
 from tanager.loglinear.rows import RowCells
-from tanager.parameters import Discriminative
-from tanager.parameters.discriminative import spread
+from tanager.parameters import Discriminative, discriminative
 from tanager.parameters.discriminative.problem import Problem, Strengths
 from tanager.parameters.tables import posterior
 from tanager.structure import FitPlan
@@ -92,11 +91,11 @@ def test_draws_have_the_inverse_of_the_curvature(options, n_classes):
     chances = posterior(form.expand(free)[0][cells].sum(axis=0))
     base = problem.base.spread
     located = RowCells.of(np.ascontiguousarray(layout.locate(chunk.codes).T))
-    found = spread._Curvature(problem, free, strengths, located, chances, np.ones(80), base)
+    found = discriminative._Curvature(problem, free, strengths, located, chances, np.ones(80), base)
     found.generative[:] = 0.0  # its own part is not in the dense curvature
     # E (E' (sum M' W M + e I) E + L)^-1 E', spelled out.
     size = layout.n_cells * n_classes
-    inner = spread.LEAST_PRECISION * np.eye(size)
+    inner = discriminative.LEAST_PRECISION * np.eye(size)
     for row, chance in enumerate(chances):
         reads = np.zeros((n_classes, layout.n_cells, n_classes))
         for c in range(n_classes):

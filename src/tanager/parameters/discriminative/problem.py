@@ -37,7 +37,7 @@ from tanager.progress import Progress
 from tanager.structure import FitPlan, Structure
 
 if TYPE_CHECKING:
-    from tanager.parameters.discriminative.learner import Discriminative
+    from tanager.parameters.discriminative import Discriminative
 
 FoldTables = Ints  # (n_folds,): the set of tables each fold uses, -1 for none
 
