@@ -20,7 +20,6 @@ from tanager.classifiers.priors import (
     network_prior,
     read_prior,
     read_signs,
-    reads_prior_counts,
     set_class_prior,
     with_prior_arcs,
     with_prior_rows,
@@ -221,7 +220,7 @@ class FitRun:
             self.filled = Counts(self.filled.rows, self.context) if had_gaps else self.counts
         self.observed, plan = self.counts, self.plan
         with self.context.stage("parameters") as record:
-            if plan.prior is not None and not reads_prior_counts(self.learner):
+            if plan.prior is not None and not self.learner.reads_prior_counts:
                 more = with_prior_rows(structure, self.filled, plan.prior)
                 self.counts = self.filled = Counts(more, self.context)
                 self.plan = plan = replace(plan, prior=None)

@@ -20,9 +20,7 @@ from tanager.network import Network, NetworkInformation
 from tanager.network.evidence import find_class
 from tanager.network.given_tables import CLASS, read_family, read_table
 from tanager.numerics import Floats
-from tanager.parameters import CountLearner, ParameterLearner, TablePrior, Tables
-from tanager.parameters.discriminative import Discriminative
-from tanager.parameters.discriminative.problem import resolve_base
+from tanager.parameters import TablePrior, Tables
 from tanager.structure import Constraints, Structure
 
 MOST_VALUES = 256  # of an ordered feature
@@ -150,14 +148,6 @@ def read_prior(prior: Any, codebook: Codebook) -> PriorCounts | None:
     if isinstance(found.tables, Network):
         return _of_network(found.tables, float(strength))
     return _of_tables(found.tables, float(strength), codebook)
-
-
-def reads_prior_counts(learner: ParameterLearner) -> bool:
-    """Return whether a learner uses a prior as counts, its own or those at its ridge's centre."""
-    if not isinstance(learner, Discriminative):
-        return isinstance(learner, CountLearner)
-    drawn = learner.form == "weighted" or learner.towards == "generative"
-    return drawn and learner.l2 != 0 and isinstance(resolve_base(learner.base), CountLearner)
 
 
 @dataclass(frozen=True, eq=False)

@@ -110,7 +110,6 @@ class Terms:
     def _lay_out(self, columns: Columns) -> None:
         """Assign cells to every family."""
         bases = [self._basis(column) for column in range(len(columns.arities))]
-        slanted = self._diagonals()
         smooth: dict[int, list[Floats | None]] = {}
         # By family: the cell of each joint value, with "unknown" as an extra value of each member,
         # relative to the family's start, (*(arity + 1)).
@@ -120,8 +119,11 @@ class Terms:
         for at, family in enumerate(self.families):
             known = _known(self._masses[at])
             cells, n_own = np.arange(known.size).reshape(known.shape), known.size
-            if at in slanted:
-                n_own, cells = slanted[at]
+            slant = self.slants[at]
+            if slant is not None:  # values outside the order have no cells
+                inside = slice(len(slant.first)), slice(len(slant.second))
+                n_own, cells = slant.n_bins, np.full(known.shape, -1)
+                cells[inside] = slant.bins(known[inside])
                 smooth[at] = [curve_basis(n_own)]
             elif self._is_smooth(at, bases):
                 smooth[at] = self._aligned(at, bases)
@@ -143,7 +145,7 @@ class Terms:
         depths = [len(family) - 1 for family in self.families]
         self.depths = np.append(-1, np.repeat(depths, sizes)).astype(np.int64)
         self._kept = smooth  # kept alive, so that other terms reuse the same bases
-        shapes = [(sizes[at] - 1,) if at in slanted else self._shapes[at] for at in smooth]
+        shapes = [(sizes[at] - 1,) if self.slants[at] else self._shapes[at] for at in smooth]
         starts = [int(self.starts[at]) for at in smooth]
         self._smooth = SmoothTables(list(smooth.values()), shapes, starts)
 
@@ -160,20 +162,6 @@ class Terms:
             and any(bases[column] is not None for column in family)
             and not set(family) & set(self._signs)
         )
-
-    def _diagonals(self) -> dict[int, tuple[int, Ints]]:
-        """Return the number of cells of each slanted pair, and the cell of each joint value.
-
-        Values outside the order have none, -1.
-        """
-        out: dict[int, tuple[int, Ints]] = {}
-        for at, slant in enumerate(self.slants):
-            if slant is not None:
-                inside = slice(len(slant.first)), slice(len(slant.second))
-                cells = np.full(self._shapes[at], -1)
-                cells[inside] = slant.bins(self._masses[at][inside])
-                out[at] = slant.n_bins, cells
-        return out
 
     def _basis(self, column: int) -> Floats | None:
         """Return the basis of a column; None if its scores are free."""

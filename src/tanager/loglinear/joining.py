@@ -10,8 +10,9 @@ the sums; the learned parameters are still the families' own scores.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from math import prod
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
 
 JoinedTable = tuple[tuple[int, ...], tuple[int, ...]]  # columns, and the families over them
+
+# From codes to each row's cell in tables with more than a uint16 can count, (n_rows, n_wide).
+Wide = Callable[[Codes], NDArray[np.int32]]
 
 # Maps a family and its members' digits to the cells of these joint values; a digit past its
 # member's arity means unknown.
@@ -187,13 +191,6 @@ class _WeighPass:
         return [state[low:high].reshape(size) for low, high, size in parts]
 
 
-class Wide(Protocol):
-    """Tables with more cells than a uint16 can count; picklable."""
-
-    def locate(self, codes: Codes) -> NDArray[np.int32]:
-        """Return each row's cell in each of these tables, (n_rows, n_wide)."""
-
-
 class Places(NamedTuple):
     """The positions of rows in each table; picklable, for whoever reads the rows."""
 
@@ -209,7 +206,7 @@ class Places(NamedTuple):
         native.locate_rows(codes, *self.sums[:4], self.places, self.place_start, out)
         if self.wide is None:
             return out, np.zeros((n_rows, 0), np.int32)
-        return out, self.wide.locate(codes)
+        return out, self.wide(codes)
 
 
 class _Sources(NamedTuple):
@@ -256,11 +253,12 @@ class Joint:
         find: Find,
         n_cells: int,
         wide: Sequence[Ints] = (),
-        locator: Callable[[Sequence[int]], Wide] | None = None,
+        locate_wide: Callable[[Sequence[int], Codes], NDArray[np.int32]] | None = None,
     ) -> Joint:
         """Return tables of the joint values that occur in rows: sums of `n_cells` family cells.
 
-        `wide` are the families' cells of separate tables, found by a `locator` of their starts.
+        `wide` are the families' cells of separate tables, in which `locate_wide` finds rows, given
+        the tables' starts.
         """
         found: list[NDArray[np.integer]] = [np.zeros(1, np.int64)]
         numbers = [1]  # number of sources of each cell of a table
@@ -281,8 +279,9 @@ class Joint:
         each = np.repeat(numbers, np.diff(starts, prepend=0))
         ends = np.concatenate([[0], np.cumsum(each)])
         where = _places([members for members, _ in tables], columns, places)
-        if locator is not None and wide:
-            where = where._replace(wide=locator(starts[len(tables) : -1].tolist()))
+        if locate_wide is not None and wide:
+            own_starts = starts[len(tables) : -1].tolist()
+            where = where._replace(wide=partial(locate_wide, own_starts))
         sources = _Sources(ends, np.concatenate(found).astype(np.int32), n_cells)
         return cls(starts[: len(tables)], int(starts[-1]), where, sources)
 

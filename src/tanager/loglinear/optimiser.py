@@ -36,11 +36,10 @@ TOO_LONG = "max_iter iterations"
 
 
 class Curvature(NamedTuple):
-    """Curvature information: the last steps, from the oldest, which follows the newest."""
+    """Curvature information: the last steps, oldest first."""
 
     steps: Floats  # (n_known, n)
     changes: Floats  # (n_known, n): change of the gradient along each
-    newest: int  # its row
 
 
 class Descent(NamedTuple):
@@ -282,18 +281,14 @@ class _Memory:
         self._first_step, self._bounds = first_step, bounds
         self._products = np.zeros(self._length)
         self.n_known, self._newest = 0, -1
-        n_given = 0 if curvature is None else len(curvature.steps)
-        if curvature is not None and n_given == self._length:
-            self._steps, self._changes, self._newest = curvature
+        given = [] if curvature is None else [known[-self._length :] for known in curvature]
+        if given and len(given[0]) == self._length:
+            self._steps, self._changes = given
         else:
             self._steps, self._changes = np.zeros((2, self._length, size))
-            if curvature is not None:
-                order = np.arange(curvature.newest + 1, curvature.newest + 1 + n_given) % n_given
-                order = order[-self._length :]
-                self._steps[: len(order)] = curvature.steps[order]
-                self._changes[: len(order)] = curvature.changes[order]
-                n_given, self._newest = len(order), -1
-        for _ in range(n_given):
+            for kept, known in zip((self._steps, self._changes), given, strict=False):
+                kept[: len(known)] = known
+        for _ in range(len(given[0]) if given else 0):
             self._count()
 
     def direction(self, at: Floats, gradient: Floats) -> tuple[Floats, float]:
@@ -318,8 +313,7 @@ class _Memory:
         if free is None or free.all():
             known = self._steps, self._changes, self._products, self.n_known, self._newest
         else:
-            held = self.curvature()
-            steps, changes = (np.roll(one, -1 - held.newest, axis=0) * free for one in held[:2])
+            steps, changes = (one * free for one in self.curvature())
             products = np.einsum("ij,ij->i", steps, changes)
             good = products > ROUNDING * np.einsum("ij,ij->i", changes, changes)
             n = int(good.sum())
@@ -352,15 +346,9 @@ class _Memory:
             self.n_known = 0  # the curvature is lost in rounding: start over
 
     def curvature(self) -> Curvature:
-        """Return the curvature information, in the memory's own arrays if possible."""
-        first = self._newest - self.n_known + 1
-        if first >= 0:
-            rows = slice(first, self._newest + 1)
-            return Curvature(self._steps[rows], self._changes[rows], self.n_known - 1)
-        if self.n_known == self._length:
-            return Curvature(self._steps, self._changes, self._newest)
-        order = np.arange(first, self._newest + 1) % self._length
-        return Curvature(self._steps[order], self._changes[order], self.n_known - 1)
+        """Return the curvature information."""
+        order = np.arange(self._newest - self.n_known + 1, self._newest + 1) % self._length
+        return Curvature(self._steps[order], self._changes[order])
 
 
 def _follow_batches(

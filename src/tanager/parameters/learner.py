@@ -30,6 +30,11 @@ class ParameterLearner(Estimator, ABC):
     `choose`.
     """
 
+    @property
+    def reads_prior_counts(self) -> bool:
+        """Whether it uses a prior as counts, its own or those at its ridge's centre."""
+        return False
+
     @abstractmethod
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Learn the tables.
@@ -63,6 +68,7 @@ class CountLearner(ParameterLearner):
     """A parameter learner that only needs counts, and therefore supports `partial_fit`."""
 
     generative = True  # whether its tables model the distribution of unknown values
+    reads_prior_counts = True
 
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:
         """Learn the tables from the structure's context trees."""

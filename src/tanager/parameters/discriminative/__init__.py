@@ -33,8 +33,8 @@ from tanager.loglinear.optimiser import METHODS, climb, solve_linear, strengths
 from tanager.loglinear.rows import RowCells
 from tanager.numerics import Floats, one_blas_thread
 from tanager.parameters.discriminative.forms import Direct, Weighted
-from tanager.parameters.discriminative.problem import MAX_FOLDS, Problem, Strengths
-from tanager.parameters.learner import ParameterLearner
+from tanager.parameters.discriminative.problem import MAX_FOLDS, Problem, Strengths, resolve_base
+from tanager.parameters.learner import CountLearner, ParameterLearner
 from tanager.parameters.proper_network import to_network
 from tanager.parameters.scores import UNSEEN, fill_tables
 from tanager.parameters.spread import LEAST, of_scores, scale_entries, spread_of_families
@@ -168,6 +168,12 @@ class Discriminative(ParameterLearner):
     optimiser: str = "lbfgs"
     max_iter: int = 10_000
     tol: float = 2.2e-9
+
+    @property
+    def reads_prior_counts(self) -> bool:
+        """Whether the prior's centre, if it matters, comes from tables estimated from counts."""
+        drawn = self.form == "weighted" or self.towards == "generative"
+        return drawn and self.l2 != 0 and isinstance(resolve_base(self.base), CountLearner)
 
     @one_blas_thread()
     def learn(self, structure: Structure, counts: Counts, plan: FitPlan) -> Tables:

@@ -342,22 +342,15 @@ def join_layout(layout: Layout, rows: Rows, context: FitContext) -> Joint:
         return start + narrow[at].find(digits, blank - start)
 
     wide = [np.append(np.arange(one.cells.start, one.cells.stop), blank) for one in apart]
-    locator = partial(_WideFamilies, tuple(apart))
     given = families, columns, tables, weighed, find, layout.n_cells
-    return Joint.summed(*given, wide, locator)
+    return Joint.summed(*given, wide, partial(_locate_wide, apart))
 
 
-@dataclass(frozen=True)
-class _WideFamilies:
-    """Families with their own tables, and where these start."""
-
-    families: tuple[FamilyCells, ...]
-    starts: Sequence[int]
-
-    def locate(self, codes: Codes) -> NDArray[np.int32]:
-        """Return each row's cell in each of these tables, (n_rows, n_families)."""
-        out = np.empty((codes.shape[1], len(self.families)), np.int32)
-        for at, (family, start) in enumerate(zip(self.families, self.starts, strict=True)):
-            blank = family.n_contexts * family.arity
-            out[:, at] = start + family.find(codes[family.members], blank)
-        return out
+def _locate_wide(
+    families: Sequence[FamilyCells], starts: Sequence[int], codes: Codes
+) -> NDArray[np.int32]:
+    """Return each row's cell in families with their own tables, (n_rows, n_families)."""
+    out = np.empty((codes.shape[1], len(families)), np.int32)
+    for at, (family, start) in enumerate(zip(families, starts, strict=True)):
+        out[:, at] = start + family.find(codes[family.members], family.n_contexts * family.arity)
+    return out
