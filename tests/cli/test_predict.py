@@ -248,12 +248,10 @@ def test_interruption_leaves_nothing(folder, tmp_path, which):
         # What a shell starts in the background ignores Ctrl-C, and so would this program.
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from tanager.classifiers import prediction\n"
-        "slow = prediction.FragmentScorer.__call__\n"
-        "def score(self, fragment):\n"
+        "def score(*given):\n"
         "    print('working', flush=True)\n"
         "    time.sleep(60)\n"
-        "    return slow(self, fragment)\n"
-        "prediction.FragmentScorer.__call__ = score\n"
+        "prediction.score_fragment = score\n"
         "from tanager.cli import main\n"
         "main()\n"
     )

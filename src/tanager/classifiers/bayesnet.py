@@ -19,7 +19,6 @@ from tanager.classifiers.fitting import (
     open_progress,
 )
 from tanager.classifiers.info import Info, warn_of_columns
-from tanager.classifiers.prediction import target_among
 from tanager.classifiers.predictor import NetworkPredictor
 from tanager.classifiers.priors import (
     check_class_weight,
@@ -328,5 +327,5 @@ class BayesNetClassifier(NetworkPredictor):
                 dates=self.dates,
                 context=context,
             )
-        warn_of_columns(codebook, context.info["codes"], rows.n_rows, target_among(X, y))
+        warn_of_columns(codebook, context.info["codes"], rows.n_rows, X, y)
         return codebook, rows

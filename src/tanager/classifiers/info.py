@@ -84,12 +84,13 @@ def tell_findings(findings: Iterable[Mapping[str, Any]], remedy: str = IN_PYTHON
 
 
 def warn_of_columns(
-    codebook: Codebook, record: Mapping[str, Any], n_rows: int, answer: str | None = None
+    codebook: Codebook, record: Mapping[str, Any], n_rows: int, X: Any, y: Any
 ) -> None:
     """Warn about columns that aren't read as stored, a suspicious target, and the target in X."""
     findings, level = record.get("audit", ()), _caller_level()
     text, n_classes = tell_findings(findings), len(codebook.classes)
     told: list[str | ColumnWarning] = [ColumnWarning(text, findings)] if text else []
+    answer = _target_among(X, y)
     if answer is not None:
         told.append(
             f"Column {answer!r} of the table is the target itself, so the model reads the answer "
@@ -107,6 +108,16 @@ def warn_of_columns(
         )
     for message in told:
         warnings.warn(message, ColumnWarning, stacklevel=level)
+
+
+def _target_among(X: Any, y: Any) -> str | None:
+    """Return the name of X's column that equals the series `y` of the same name, else None."""
+    name = getattr(y, "name", None)
+    lazy = hasattr(X, "compute")  # comparing would compute a Dask DataFrame
+    if lazy or not isinstance(name, str) or name not in getattr(X, "columns", ()):
+        return None
+    column = X[name]
+    return name if type(column) is type(y) and column.equals(y) else None
 
 
 def _caller_level() -> int:

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tanager.classifiers.prediction import ScoredBatch, UnseenColumns, score_table
+from tanager.classifiers.prediction import ScoredBatch, score_table
 from tanager.cli.console import console, plain, plain_table, print_json, watching
 from tanager.cli.options import (
     Data,
@@ -181,16 +181,11 @@ def _write_answers(
             f"The kept column(s) {listed(clash)} would be written twice. Rename them "
             "in the input, or do not keep them."
         )
-    unseen = UnseenColumns(network)
-    with watching() as progress, open_output(place) as write:
-        progress.start("predict", matched.source.n_rows)
-        for batch in score_table(network, matched, LocalEngine(writing.jobs), unseen):
+    with open_output(place) as write:
+        for batch in _scored(network, matched, writing.jobs):
             arrays = [] if batch.rows.kept is None else list(batch.rows.kept.columns)
             write(pa.RecordBatch.from_arrays([*arrays, *fill(batch)], [*matched.kept, *names]))
-            progress.advance(batch.rows.n_rows)
             rows += batch.rows.n_rows
-        progress.finish()
-    unseen.warn(matched)
     if rows == 0:
         print("tanager: the table has no rows.", file=sys.stderr)
     seconds = time.perf_counter() - start
@@ -199,6 +194,16 @@ def _write_answers(
         print_json({"output": shown, "rows": rows, "seconds": seconds})
     elif place is not None:
         print(f"{shown}: {rows:,} rows, {seconds:.1f} s")
+
+
+def _scored(network: Network, matched: MatchedTable, jobs: int) -> Iterator[ScoredBatch]:
+    """Score all rows with a progress bar."""
+    with watching() as progress:
+        progress.start("predict", matched.source.n_rows)
+        for batch in score_table(network, matched, LocalEngine(jobs)):
+            yield batch
+            progress.advance(batch.rows.n_rows)
+        progress.finish()
 
 
 def _place(output: str | None) -> Path | str | None:
@@ -266,8 +271,14 @@ def score(
             f"{listed(table.names)}. Name the column with --target."
         )
     matched = match_input(network, table, target=column, ignore_extra=True)
-    probabilities, labels = _predict(network, matched, jobs)
-    info = facts.get("info", {})
+    parts = [
+        (posterior(batch.log_joint), matched.labels(batch.rows))
+        for batch in _scored(network, matched, jobs)
+    ]
+    if not parts:
+        raise DataError("The table has no rows. Pass a table with at least one row.")
+    probabilities, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+    labels, info = labels.astype(np.int64), facts.get("info", {})
     own = own_rows(network, info, len(labels), lambda: labelled_codes(matched))
     classes = tuple(str(label) for label in network.codebook.classes)
     sheet = make_sheet(probabilities, labels, classes)
@@ -281,22 +292,6 @@ def score(
             f"held-out rows, or run tanager report {model} DATA to cross-validate.",
             file=sys.stderr,
         )
-
-
-def _predict(network: Network, table: MatchedTable, jobs: int) -> tuple[Any, Any]:
-    """Return the probabilities and the class codes of all rows."""
-    parts, labels, unseen = [], [], UnseenColumns(network)
-    with watching() as progress:
-        progress.start("score", table.source.n_rows)
-        for batch in score_table(network, table, LocalEngine(jobs), unseen):
-            labels.append(table.labels(batch.rows))
-            parts.append(posterior(batch.log_joint))
-            progress.advance(batch.rows.n_rows)
-        progress.finish()
-    unseen.warn(table)
-    if not parts:
-        raise DataError("The table has no rows. Pass a table with at least one row.")
-    return np.concatenate(parts), np.concatenate(labels).astype(np.int64)
 
 
 def print_sheet(sheet: dict[str, Any]) -> None:
