@@ -350,8 +350,8 @@ def _watched(case: _Case, _: _Case) -> str | None:
 
 def _comparison(case: _Case, plain: _Case) -> str | None:
     """Datasets and classifiers of hostile names: bars, tables, the page, the cells."""
-    from tanager.cli.console import watching
     from tanager.cli.laboratory import print_comparison
+    from tanager.cli.output import watching
     from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment
     from tanager.report.page import render_comparison
 

@@ -54,7 +54,7 @@ from tanager.progress import LongWork
         (["predict", "{m}", "{t}", "-o", "{tmp}/p.doc"], "'.doc'"),
         (["predict", "{m}", "{t}", "--keep", "nix"], "'nix'"),
         (["draw", "{m}", "-o", "{tmp}/g.jpg"], "'.jpg'"),
-        (["report", "{m}", "-o", "{tmp}/g.pdf"], "the report is HTML"),
+        (["report", "{m}", "-o", "{tmp}/g.pdf"], "Allowed: .html, .htm, .md"),
         (
             ["report", "{m}", "{t}", "-o", "{tmp}/g.html", "--folds", "-1"],
             "--folds -1 isn't valid. Allowed: 2",

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanager.cli.console import console, plain, plain_table, print_json, watching
 from tanager.cli.options import Json, Processes
+from tanager.cli.output import console, plain, plain_table, print_json, watching
 from tanager.errors import ConfigurationError
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from tanager.cli.console import console, plain, plain_table, print_json
 from tanager.cli.options import (
     AtLeastOne,
     Data,
@@ -21,7 +20,18 @@ from tanager.cli.options import (
     read_class,
     read_costs_file,
 )
-from tanager.cli.output import PICTURES, check_ending, check_output, open_output
+from tanager.cli.output import (
+    PICTURES,
+    TABLES,
+    check_output,
+    console,
+    open_output,
+    plain,
+    plain_table,
+    print_json,
+    say,
+    tell,
+)
 from tanager.codes import Column, NumericColumn
 from tanager.errors import ConfigurationError, DataError, listed, nearest
 from tanager.network import Change, Interval, Network, OneOf
@@ -94,7 +104,7 @@ def ask(
             method="exact" if exact else "greedy",
             adaptive=adaptive,
         )
-        _tell(questions, as_json=as_json)
+        tell(questions, as_json=as_json)
         return
     if costs is not None or budget is not None or exact or adaptive:
         raise ConfigurationError("--costs, --budget, --exact and --adaptive need --next.")
@@ -102,7 +112,7 @@ def ask(
         if not targets or not all("=" in target for target in targets):
             raise ConfigurationError("--sensitivity takes a target NAME=VALUE, such as sick=yes.")
         found_for = network.sensitivity(read_given(network, targets or []), evidence)
-        _tell(found_for, as_json=as_json)
+        tell(found_for, as_json=as_json)
         return
     if best is not None:
         completions = network.most_probable(evidence, best, of=targets or None)
@@ -113,16 +123,9 @@ def ask(
             _print_completions(found)
         return
     answer = network.query(targets or network.codebook.class_name, evidence)
-    _tell(answer, as_json=as_json)
+    tell(answer, as_json=as_json)
     if not as_json and answer.log_evidence < -1e-9:
-        console().print(f"log P(given) = {answer.log_evidence:.3f}", markup=False)
-
-
-def _tell(found: Any, *, as_json: bool) -> None:
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        console().print(str(found), markup=False, highlight=False, soft_wrap=True)
+        say(f"log P(given) = {answer.log_evidence:.3f}")
 
 
 def sample(
@@ -140,8 +143,7 @@ def sample(
         output (-o): A .csv, .parquet or .arrow file. [default: CSV to standard output]
         seed: Seed for the draws.
     """
-    check_ending(output)
-    check_output(output, [model], force=force)
+    check_output(output, [model], TABLES, force=force)
     network = Network.load(model)
     table = network.sample(rows, read_given(network, given or []), seed)
     with open_output(output) as write:
@@ -242,9 +244,7 @@ def explain(
         costs: --to: a TOML file as for tanager decide.
         output (-o): Plot the explanation: .svg, .png or .pdf.
     """
-    inputs: list[str | Path] = [model, *data]
-    check_ending(output, PICTURES)
-    check_output(output, inputs, force=force)
+    check_output(output, [model, *data], PICTURES, force=force)
     network = Network.load(model)
     labels = network.codebook.classes.tolist()
     named = {"target": (target, "--class"), "against": (against, "--against")}
@@ -265,7 +265,7 @@ def explain(
         return
     explanation = explain_row(network, one, **classes)
     if output is not None:
-        from tanager.cli.report import save_figure
+        from tanager.cli.export import save_figure
         from tanager.report import plot_explanation
 
         save_figure(plot_explanation(explanation), output)
@@ -287,7 +287,7 @@ def _print_changes(found: list[Change], most: int, *, as_json: bool) -> None:
         lines.append(f"No change of up to {most} features leads to it.")
     elif not found[0].exact:
         lines.append("Not all combinations were searched: smaller changes may exist.")
-    console().print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
+    say("\n".join(lines))
 
 
 def _read_row(network: Network, source: Source, row: int) -> Any:
@@ -310,4 +310,4 @@ def print_explanation(explanation: Explanation) -> None:
     lines = [repr(explanation), explanation.why_silent() or SPOKEN_FOR]
     if len(explanation.classes) > 2:
         lines.append(f"P: {explanation.target} against {explanation.against} only")
-    console().print("\n".join(lines), markup=False, soft_wrap=True)
+    say("\n".join(lines))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from tanager.classifiers import BayesNetClassifier
 from tanager.cli.ask import print_explanation
-from tanager.cli.console import console
+from tanager.cli.output import console
 from tanager.cli.predict import print_sheet
 from tanager.cli.show import print_structure
 from tanager.evaluation.metrics import make_sheet

@@ -1,7 +1,12 @@
-"""``tanager export`` and ``tanager import``: models to and from other programs."""
+"""Models as files for people and for other programs.
+
+``tanager draw``, ``report`` and ``drift`` write pictures and pages; ``export`` and ``import``
+convert models to and from the formats of other programs.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from inspect import signature
@@ -11,10 +16,28 @@ from typing import Annotated, Any
 import typer
 
 from tanager.atomic import replacing
-from tanager.classifiers import read_network, save
-from tanager.cli.console import human_size, report_model
-from tanager.cli.options import Force, Json, Model, Texts, read_costs_file
-from tanager.cli.output import check_output
+from tanager.cli.options import (
+    Data,
+    Existing,
+    Force,
+    Json,
+    Model,
+    TableOptions,
+    Texts,
+    Threads,
+    given_flags,
+    read_costs_file,
+)
+from tanager.cli.output import (
+    PAGES,
+    PICTURES,
+    check_output,
+    ending,
+    report_model,
+    tell,
+    tell_written,
+    watching,
+)
 from tanager.errors import ConfigurationError
 from tanager.network import Network
 from tanager.network.exports.recipe import expected_columns
@@ -33,6 +56,166 @@ _FORMATS = {
     "c": ("to_c", ".h", ".c"),
 }
 _SCORERS = ("sql", "onnx", "json", "javascript", "module", "c")  # which read a table's columns
+OF_DATA = ("target", "folds", "refits", "na_values", "encoding", "decimal", "header", "drop")
+LOOK = 3  # the exit code of `drift` if anything drifted
+
+
+def draw(
+    context: typer.Context,
+    model: Model,
+    output: Path,
+    table: str | None = None,
+    sort: str = "context",
+    leaves: bool = False,
+    force: Force = False,
+) -> None:
+    """Plot the network, or one of its probability tables.
+
+    Options:
+        output (-o): The output file: .svg, .png or .pdf.
+        table: Plot this feature's probability table instead.
+        sort: Order of the table's rows: context, parents or center.
+        leaves: Draw all leaves instead of folding them.
+    """
+    if given_flags(context, "sort") and table is None:
+        raise ConfigurationError("--sort needs --table FEATURE.")
+    if leaves and table is not None:
+        raise ConfigurationError(
+            "--leaves applies to the network, not to a table. Leave out --leaves or --table."
+        )
+    hint = " Graphviz: tanager export." if output.suffix == ".dot" else ""
+    check_output(output, [model], PICTURES, force=force, hint=hint)
+    network = Network.load(model)
+    from tanager import report as plots
+
+    if table is None:
+        save_figure(plots.plot_network(network, fold=not leaves), output)
+    else:
+        save_figure(plots.plot_table(network, table, sort=sort), output)
+    tell_written(output)
+
+
+def save_figure(ax: Any, output: Path) -> None:
+    """Write the figure of an axis, in the format given by the file's extension."""
+    kind = ending(output)[1:]
+    signed = {"Software" if kind == "png" else "Creator": "Tanager"}
+    with replacing(output) as part:
+        ax.figure.savefig(part, format=kind, bbox_inches="tight", dpi=150, metadata=signed)
+
+
+def report(
+    context: typer.Context,
+    model: Model,
+    reading: TableOptions,
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[DATA]", help="Rows to evaluate the model on: Parquet, Arrow or CSV."
+        ),
+    ] = None,
+    target: str | None = None,
+    html: Path = Path("report.html"),
+    card: Existing = None,
+    title: str | None = None,
+    folds: int | None = None,
+    refits: bool = False,
+    costs: str | None = None,
+    force: Force = False,
+) -> None:
+    """Write an HTML report of a model.
+
+    The page shows the model's performance, its network and every feature's effect, and answers
+    what-if queries. It's one file that loads nothing. With DATA, the model is also evaluated;
+    training rows are recognised and predicted by cross-validation. The page holds aggregates,
+    never rows.
+
+    Options:
+        target (-t): The column of true classes in DATA. [default: the model's target]
+        html (--output, -o): The HTML page; with .md, only the model card, as Markdown.
+        card: A text file with notes for the model card.
+        title: Title of the page.
+        folds: Cross-validation folds if DATA is the training data; 0: none. [default: 5, or the
+            number of rows]
+        refits: Refit on subsets of the columns, to compare with unknown features.
+        costs: A TOML file as for tanager decide: the page also shows decisions.
+    """
+    from tanager.report import write_report
+
+    inputs = [model, *(data or ()), *([card] if card else ())]
+    check_output(html, inputs, (*PAGES, ".md"), force=force)
+    strange = [] if data else given_flags(context, *OF_DATA)
+    if strange:
+        raise ConfigurationError(
+            f"{', '.join(strange)} needs DATA. Pass the rows too, or leave these options out."
+        )
+    network, table = Network.load(model), reading.open(data) if data else None
+    if table is not None and target is None:
+        target = network.codebook.target.name
+        if target not in table.names:
+            raise ConfigurationError(
+                f"DATA has no column {target!r}, which the model predicts. Name the column of "
+                "the true classes with --target."
+            )
+    priced, prices = (None, {}) if costs is None else read_costs_file(network, costs)
+    write_report(
+        model,
+        html,
+        table,
+        target,
+        title=title,
+        notes=card.read_text(encoding="utf-8") if card is not None else None,
+        folds=folds,
+        with_refits=refits,
+        costs=priced,
+        prices=prices,
+        progress=_say_stage if sys.stderr.isatty() else None,
+    )
+    tell_written(html)
+
+
+def _say_stage(text: str) -> None:
+    print(f"tanager: {text} …", file=sys.stderr)
+
+
+def drift(
+    model: Model,
+    data: Data,
+    reading: TableOptions,
+    target: str | None = None,
+    output: Path | None = None,
+    least: float = 0.02,
+    alpha: float = 0.05,
+    jobs: Threads = 1,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Detect drift: compare new rows with a model's training data.
+
+    Reports which columns and dependences changed, whether the class frequencies did (estimated
+    without labels) and, with --target, whether the probabilities are still calibrated. DATA is
+    read once. The exit code is 3 if anything drifted.
+
+    Options:
+        target (-t): The column of true classes, if DATA has one.
+        output (-o): Also write an HTML report.
+        least: Smallest effect to report, 0 to 1.
+        alpha: Significance level: the probability of a false alarm when nothing changed.
+    """
+    check_output(output, [model, *data], PAGES, force=force)
+    network, table = Network.load(model), reading.open(data)
+    with watching() as progress:
+        found = network.drift(
+            table, target, alpha=alpha, least=least, n_jobs=jobs, progress=progress
+        )
+    if output is not None:
+        from tanager.report import write_drift
+
+        write_drift(found, output, title=f"Drift: {', '.join(map(str, data))}")
+    tell(found, as_json=as_json)
+    if output is not None and not as_json:
+        tell_written(output)
+    if found.moved:
+        raise typer.Exit(LOOK)
 
 
 @dataclass(frozen=True)
@@ -106,7 +289,7 @@ def export(
         written = written.SerializeToString()
     with replacing(output) as part:
         part.write_bytes(written.encode("utf-8") if isinstance(written, str) else written)
-    print(f"{output}: {human_size(output.stat().st_size)}")
+    tell_written(output)
     if kind in _SCORERS:
         reads_text = kind == "sql" and special.dialect != "case"
         for expected, names in expected_columns(network, reads_text=reads_text).items():
@@ -177,6 +360,8 @@ def import_network(
         hidden: An unobserved node to marginalize out; may be repeated.
         format_: Overrides the extension: bif, xmlbif, xdsl or net.
     """
+    from tanager.classifiers import read_network, save
+
     check_output(output, [network], force=force)
     estimator = read_network(network, target=target, hidden=hidden or (), format=format_)
     save(estimator, output)

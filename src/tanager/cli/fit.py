@@ -15,7 +15,6 @@ import typer
 from tanager.classifiers import BayesNetClassifier, save
 from tanager.classifiers.files import plain_parameters
 from tanager.classifiers.priors import parse_signs
-from tanager.cli.console import console, plain, plain_table, print_json, report_model
 from tanager.cli.options import (
     ColumnOptions,
     Data,
@@ -30,7 +29,14 @@ from tanager.cli.options import (
     given_flags,
     read_bins,
 )
-from tanager.cli.output import check_output
+from tanager.cli.output import (
+    check_output,
+    console,
+    plain,
+    plain_table,
+    print_json,
+    report_model,
+)
 from tanager.codes.asked import as_date_styles, feature_index, parse_orders, read_dates
 from tanager.codes.audit import ColumnSheet, describe_columns
 from tanager.errors import ConfigurationError, EngineError, listed

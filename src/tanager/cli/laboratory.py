@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tanager.classifiers.info import tell_findings
-from tanager.cli.console import console, plain, plain_table, print_json, watching
 from tanager.cli.options import (
     AUDIT_REMEDY,
     ColumnOptions,
@@ -23,7 +22,16 @@ from tanager.cli.options import (
     given_flags,
     read_bins,
 )
-from tanager.cli.output import check_output, refuse_input
+from tanager.cli.output import (
+    PAGES,
+    check_output,
+    console,
+    plain,
+    plain_table,
+    print_json,
+    refuse_input,
+    watching,
+)
 from tanager.errors import ColumnWarning, ConfigurationError, DataError
 from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment, Results
 from tanager.evaluation.metrics import DEFAULT_METRICS, known_number
@@ -243,13 +251,9 @@ def _check_outputs(
 ) -> None:
     """Reject outputs that would overwrite the tables or an unrelated file."""
     check_output(output, inputs, force=force)
-    check_output(html, inputs, force=force, option="--html")
+    check_output(html, inputs, PAGES, force=force, option="--html")
     if output is not None:
         check_ending(output)
-    if html is not None:
-        from tanager.report import rendering
-
-        rendering.check_ending(html, "--html")
     if run is not None and run.exists():  # a run file is appended to, any other rejected
         refuse_input(run, inputs, "--run")
         RunFile(run).check()

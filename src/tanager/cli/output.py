@@ -1,48 +1,173 @@
-"""Output of commands: never over an input, tables batch by batch, complete or not at all."""
+"""Output of commands: to the terminal, and to files: complete, and never over an input."""
 
 from __future__ import annotations
 
 import errno
 import glob
+import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.csv as pacsv
-import pyarrow.parquet as pq
 
 from tanager.atomic import replacing
 from tanager.errors import ConfigurationError
-from tanager.escaping import inert, visible
+from tanager.escaping import STEERING, inert, visible
+from tanager.progress import Progress, RichProgress
 from tanager.sources.files import is_table_file
 from tanager.sources.remote import exists, upload, without_credentials
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from tanager.network import Network
+
+TABLES = (".parquet", ".arrow", ".csv")
+PICTURES = (".svg", ".png", ".pdf")
+PAGES = (".html", ".htm")
+Write = Callable[[pa.RecordBatch], None]
+
+
+def console() -> Console:
+    """Return a console for standard output, wide if that is a file or a pipe.
+
+    Names and labels come from tables and model files of unknown origin, so
+    their control characters are never sent to the terminal.
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    class Terminal(Console):
+        def render_str(self, text: str, **options: Any) -> Text:
+            return super().render_str(visible(text), **options)
+
+        def on_broken_pipe(self) -> None:
+            # Rich would exit with 1, but a closed pipe, as with `head`, isn't a failure.
+            raise BrokenPipeError
+
+    return Terminal(highlight=False, width=None if sys.stdout.isatty() else 160)
+
+
+def plain_table(*columns: str, left: Collection[int] = (0,), title: str = "") -> Table:
+    """Return an empty table without lines; all columns but those at `left` are right-aligned."""
+    from rich.table import Table
+
+    table = Table(
+        title=plain(title) or None,
+        title_justify="left",
+        box=None,
+        padding=(0, 2, 0, 0),
+        pad_edge=False,
+    )
+    for at, column in enumerate(columns):
+        table.add_column(plain(column), justify="left" if at in left else "right", overflow="fold")
+    return table
+
+
+def plain(text: str) -> str:
+    """Return a text on one line, its brackets escaped so that Rich prints them."""
+    from rich.markup import escape
+
+    return escape(" ".join(text.splitlines()))
+
+
+def say(text: str) -> None:
+    """Print a text in lines of its own, not wrapped, so that it can be copied."""
+    console().print(text, markup=False, soft_wrap=True)
+
+
+def tell(found: Any, *, as_json: bool) -> None:
+    """Print a finding as text, or its plain data as JSON."""
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        say(str(found))
+
+
+def tell_written(path: Path) -> None:
+    """Print the name and the size of a file that was written."""
+    print(f"{path}: {human_size(path.stat().st_size)}")
+
+
+def print_json(content: Any) -> None:
+    """Print JSON for scripts."""
+    text = json.dumps(content, ensure_ascii=False, indent=1)
+    # JSON escapes the first 32 characters itself; the other control characters are escaped here.
+    print(STEERING.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
+
+
+@contextmanager
+def watching() -> Iterator[Progress]:
+    """Show progress bars in an interactive terminal, and nothing otherwise."""
+    if not sys.stderr.isatty():
+        yield Progress()
+        return
+    with RichProgress() as progress:
+        yield progress
+
+
+def report_model(network: Network, output: Path, seconds: float | None, *, as_json: bool) -> None:
+    """Print what was written to a model file."""
+    structure, n_bytes = network.structure, output.stat().st_size
+    took = {} if seconds is None else {"seconds": seconds}
+    facts = {
+        "model": str(output),
+        "bytes": n_bytes,
+        **took,
+        "classes": [str(label) for label in network.codebook.classes],
+        "features": network.codebook.domain.n_features,
+        "selected": list(structure.features),
+        "parents": {name: list(above) for name, above in structure.parents.items()},
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        after = "" if seconds is None else f", {seconds:.1f} s"
+        print(f"{output}: {network.summary()}; {human_size(n_bytes)}{after}")
+
+
+def human_size(n_bytes: float) -> str:
+    """Return a human-readable size, in powers of ten."""
+    for unit in ("B", "kB", "MB"):
+        if n_bytes < 1000:
+            return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
+        n_bytes /= 1000
+    return f"{n_bytes:.1f} GB"
 
 
 def check_output(
     output: Path | str | None,
     inputs: Iterable[str | Path],
+    allowed: Sequence[str] = (),
     *,
     force: bool = False,
     option: str = "--output",
+    hint: str = "",
 ) -> None:
     """Reject outputs up front that would destroy data, or fail only after the work.
 
     An output that is one of the inputs (files, folders, globs), under whatever name, is rejected
-    even with `force`; any other existing file only without it. A str is a URL; None is no output.
+    even with `force`; any other existing file only without it. So is an extension that isn't one of
+    those `allowed`, if there are any. A str is a URL; None is no output.
     """
     if output is None:
         return
+    shown = without_credentials(output) if isinstance(output, str) else str(output)
+    if allowed and ending(output) not in allowed:
+        raise ConfigurationError(
+            f"{option} {shown}: the extension {ending(output)!r} isn't supported. "
+            f"Allowed: {', '.join(allowed)}.{hint}"
+        )
     if str(output) == "-":
         raise ConfigurationError(
             f"{option} -: only predict and decide can write to standard output. Pass a file name."
         )
-    shown = str(output)
     if isinstance(output, str):
-        shown = without_credentials(output)
         if output in map(str, inputs):
             raise ConfigurationError(
                 f"{option} {shown} is also an input and would be overwritten. Choose another name."
@@ -83,25 +208,11 @@ def _files(inputs: Iterable[str | Path]) -> Iterator[Path]:
             yield from map(Path, glob.glob(str(given), recursive=True))  # noqa: PTH207
 
 
-PICTURES = (".svg", ".png", ".pdf")
-Write = Callable[[pa.RecordBatch], None]
-
-
 def ending(output: Path | str) -> str:
     """Return the extension of a path or URL, in its usual spelling."""
     name = output.partition("?")[0] if isinstance(output, str) else str(output)
     found = PurePath(name).suffix.lower()
     return {".pq": ".parquet", ".feather": ".arrow", ".ipc": ".arrow"}.get(found, found)
-
-
-def check_ending(output: Path | str | None, allowed: Iterable[str] = (), hint: str = "") -> None:
-    """Reject a file whose extension isn't one of those `allowed`, by default those of tables."""
-    known = tuple(allowed) or tuple(_WRITERS)
-    if output is not None and ending(output) not in known:
-        raise ConfigurationError(
-            f"--output {output}: the extension {ending(output)!r} isn't supported. "
-            f"Allowed: {', '.join(known)}.{hint}"
-        )
 
 
 @contextmanager
@@ -110,7 +221,6 @@ def open_output(path: Path | str | None) -> Iterator[Write]:
 
     Output for a URL is written to a local file first and uploaded when complete.
     """
-    check_ending(path)
     if isinstance(path, str):
         # An unnamed temporary file, so that nothing is left behind whatever happens.
         with tempfile.TemporaryFile(prefix="tanager-") as nameless:
@@ -157,20 +267,20 @@ def _table_writer(file: Any, kind: str) -> Iterator[Write]:
 
 
 def _csv(file: Any, schema: pa.Schema) -> Any:
+    import pyarrow.csv as pacsv
+
     return pacsv.CSVWriter(file, schema, write_options=pacsv.WriteOptions(quoting_style="needed"))
 
 
 def _parquet(file: Any, schema: pa.Schema) -> Any:
+    import pyarrow.parquet as pq
+
     # Probabilities are all different: dictionary encoding would only cost time.
     codes = [field.name for field in schema if not pa.types.is_floating(field.type)]
     return pq.ParquetWriter(file, schema, use_dictionary=codes, compression="lz4")
 
 
-_WRITERS = {
-    ".parquet": _parquet,
-    ".arrow": pa.ipc.new_file,
-    ".csv": _csv,
-}
+_WRITERS = dict(zip(TABLES, (_parquet, pa.ipc.new_file, _csv), strict=True))
 
 
 def _shown(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tanager.classifiers.prediction import ScoredBatch, score_table
-from tanager.cli.console import console, plain, plain_table, print_json, watching
 from tanager.cli.options import (
     Data,
     Force,
@@ -25,7 +24,16 @@ from tanager.cli.options import (
     Threads,
     read_costs_file,
 )
-from tanager.cli.output import check_ending, check_output, open_output
+from tanager.cli.output import (
+    TABLES,
+    check_output,
+    console,
+    open_output,
+    plain,
+    plain_table,
+    print_json,
+    watching,
+)
 from tanager.codes import MatchedTable
 from tanager.engines import LocalEngine
 from tanager.errors import ConfigurationError, DataError, listed
@@ -165,8 +173,7 @@ def _write_answers(
     """Write the kept columns and those that `columns` gives a name and a function for."""
     output, as_json = writing.output, writing.as_json
     place = _place(output)
-    check_ending(place)
-    check_output(place, [model, *data], force=writing.force)
+    check_output(place, [model, *data], TABLES, force=writing.force)
     if place is None and as_json:
         raise ConfigurationError("--json describes the output file: pass --output.")
     start, rows = time.perf_counter(), 0

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import typer
 
-from tanager.cli.console import console, human_size, plain, plain_table, print_json
 from tanager.cli.options import Json, Model, Texts, given_flags
+from tanager.cli.output import console, human_size, plain, plain_table, print_json
 from tanager.codes.reading import Reading
 from tanager.errors import ConfigurationError
 from tanager.network import Network, NetworkInformation

@@ -14,7 +14,7 @@ from tanager.escaping import abridged, cut_list, template_environment
 from tanager.evaluation.summary import p_text
 
 
-def check_ending(path: str | os.PathLike[str], option: str = "", *, card: bool = False) -> None:
+def check_ending(path: str | os.PathLike[str], *, card: bool = False) -> None:
     """Reject a file name whose extension isn't that of HTML, or of Markdown for a card.
 
     >>> check_ending("report.pdf")
@@ -23,9 +23,8 @@ def check_ending(path: str | os.PathLike[str], option: str = "", *, card: bool =
     tanager.errors.ConfigurationError: report.pdf: the report is HTML. Use the extension .html.
     """
     if Path(path).suffix.lower() not in (".html", ".htm", *([".md"] if card else [])):
-        given = f"{option} {path}" if option else os.fspath(path)
         also = ", or .md for a model card as Markdown" if card else ""
-        raise ConfigurationError(f"{given}: the report is HTML. Use the extension .html{also}.")
+        raise ConfigurationError(f"{path}: the report is HTML. Use the extension .html{also}.")
 
 
 def page_environment(*packages: str) -> Any:
