@@ -33,7 +33,7 @@ from tanager.counts.pairs import (
     tile_pairs,
 )
 from tanager.counts.runs import NO_WEIGHTS, Radix
-from tanager.engines import FitContext, Passes, Sums
+from tanager.engines import FitContext, Sums
 from tanager.engines.keeping import release, scratch_array
 from tanager.numerics import Floats, Ints, starts_of
 
@@ -254,11 +254,7 @@ class _Gathered:
             if not len(left):
                 continue
             gather = PairPass(self._domain, left, right)
-            if "singles" in self.__dict__:
-                pairs = self._run(gather, "pair counts")
-            else:  # collect them during the iteration
-                both = Passes(_SinglePass(self._domain), gather)
-                self.__dict__["singles"], pairs = self._run(both, "pair counts")
+            pairs = self._run(gather, "pair counts")
             if len(tiles) == 1 and not wide and among is None:
                 self._pairs = pairs
             yield pairs
