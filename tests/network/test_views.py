@@ -1,195 +1,166 @@
-"""What notebooks and terminals show of explanations, structures and tables."""
+"""Marginalisation against enumeration of every completion."""
 
-import json
-import re
+from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from tanager import BayesNetClassifier
-from tanager.errors import ColumnWarning, ConfigurationError
-from tanager.network import LabelledTable, NetworkInformation, explain_row
-from tanager.structure import KDB, Fixed, Structure
+from tanager.codes import Domain, Rows
+from tanager.counts import Counts
+from tanager.engines import FitContext
+from tanager.errors import ApproximationWarning
+from tanager.network import views
+from tanager.network.views import Views
+from tanager.parameters import Laplace, MEstimate, TreeTable, tables
+from tanager.structure import FitPlan, Structure
+from tests.oracles import joint
 
-
-@pytest.fixture(scope="module")
-def people():
-    """Marital status decides; relationship repeats it; age is a number."""
-    rng = np.random.default_rng(0)
-    n = 800
-    married = rng.random(n) < 0.5
-    rich = rng.random(n) < np.where(married, 0.8, 0.2)
-    echo = np.where(rng.random(n) < 0.01, ~married, married)
-    age = np.where(rich, rng.normal(52, 8, n), rng.normal(35, 8, n)).round()
-    return pa.table(
-        {
-            "status": np.where(married, "married", "single"),
-            "relation": np.where(echo, "<spouse>", "none"),
-            "age": age,
-            "income": np.where(rich, "rich", "poor"),
-        }
-    )
+STRUCTURES = {
+    "naive": [(), (), (), (), ()],
+    "chain": [(), (0,), (1,), (2,), (3,)],
+    "forest": [(), (0,), (0,), (), (3,)],
+    "two-parents": [(), (0,), (1, 0), (2, 1), (2, 3)],
+    "immoral": [(), (), (0, 1), (2,), (0, 2)],
+    "deep": [(), (0,), (1, 0), (2, 1, 0), (3, 2, 1, 0)],
+}
 
 
-@pytest.fixture(scope="module")
-def model(people):
-    parents = {"status": [], "relation": ["status"], "age": []}
-    return BayesNetClassifier(Fixed(parents), "laplace").fit(people, "income")
+def make(parents, seed, learner, n_rows=40, n_features=5):
+    rng = np.random.default_rng(seed)
+    arities = rng.integers(1, 4, n_features)
+    names = tuple("abcdefghijkl"[:n_features])
+    domain = Domain(names, arities.astype(np.int64), 3)
+    codes = np.stack([rng.integers(0, a, n_rows) for a in arities]).astype(np.uint8)
+    labels = rng.integers(0, 3, n_rows).astype(np.uint16)
+    structure = Structure.from_parents(names, parents)
+    context = FitContext(info={"structure": {}, "parameters": {}})
+    counts = Counts(Rows.in_memory(domain, codes, labels), context)
+    gaps = np.stack([rng.integers(0, a + 1, 25) for a in arities]).astype(np.uint8)
+    return structure, learner.learn(structure, counts, FitPlan(context)), domain.arities, gaps
 
 
-def test_information_beyond_parents_is_that_of_the_joint(model):
-    """Against the definition, summed over the whole joint of the network."""
-    network = model.network_
-    arities = network.codebook.domain.arities
-    codes = np.indices(tuple(arities)).reshape(len(arities), -1).astype(network.codebook.dtype)
-    joint = np.exp(network.log_joint_of_codes(codes)).reshape(*arities, -1)
-    joint /= joint.sum()
-    of_family = joint.sum(axis=2)  # status, relation, class
-    expected = 0.0
-    for s, r, c in np.ndindex(of_family.shape):
-        p = of_family[s, r, c]
-        both = of_family[s].sum()
-        expected += p * np.log(p * both / (of_family[s, r].sum() * of_family[s, :, c].sum()))
-    information = NetworkInformation(network)
-    beyond = information.beyond_parents()
-    assert beyond[1] == pytest.approx(expected, abs=1e-12)
-    alone = information.of_features()
-    assert beyond[0] == pytest.approx(alone[0])  # without parents, the same
-    assert beyond[1] < 0.1 * alone[1]
+@pytest.mark.parametrize("as_tree", [False, True])
+@pytest.mark.parametrize("parents", STRUCTURES.values(), ids=STRUCTURES)
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=5)
+def test_unknown_features_are_summed_out_exactly(parents, as_tree, seed):
+    learner = MEstimate(m=0.7) if seed % 2 else Laplace()
+    with pytest.MonkeyPatch.context() as patch:
+        if as_tree:
+            patch.setattr(tables, "SMALL_CELLS", 0)
+            patch.setattr(tables, "DENSE_FACTOR", 0)
+        structure, fitted, arities, codes = make(parents, seed, learner)
+    assert isinstance(fitted.families[0], TreeTable) == as_tree
+    got = fitted.log_joint(structure, codes, arities)
+    views.add_unknown_sums(fitted, structure, codes, arities, got)
+    assert got == pytest.approx(joint.log_joint(fitted, structure, arities, codes), abs=1e-10)
 
 
-def test_steps_lead_from_the_prior_to_the_posterior(model, people):
-    row = people.drop(["income"]).slice(3, 1)
-    why = explain_row(model, row)
-    steps = why.steps()
-    assert steps[0].log_odds == pytest.approx(why.prior)
-    assert steps[-1].log_odds == pytest.approx(why.posterior)
-    total = why.prior
-    for step in steps[1:]:
-        total += step.adds
-        assert step.log_odds == pytest.approx(total)
-        assert step.probability == pytest.approx(1 / (1 + np.exp(-total)))
-    assert steps[-1].probability == pytest.approx(model.predict_proba(row).max())
-    age = row["age"][0].as_py()
-    assert next(s.value for s in steps if s.feature == "age").startswith(f"{age:g}, ")
-    assert [s.feature for s in why.steps(most=1)] == ["prior", steps[1].feature, "2 others"]
+def test_rows_in_small_batches_give_the_same(monkeypatch):
+    structure, fitted, arities, codes = make(STRUCTURES["deep"], 1, Laplace())
+    whole = fitted.log_joint(structure, codes, arities)
+    parts = whole.copy()
+    views.add_unknown_sums(fitted, structure, codes, arities, whole)
+    monkeypatch.setattr(views, "BATCH_CELLS", 300)
+    views.add_unknown_sums(fitted, structure, codes, arities, parts)
+    assert np.array_equal(whole, parts)
 
 
-def test_a_row_of_known_features_is_explained_without_sums_over_rows(people, monkeypatch):
-    row = people.drop(["income"]).slice(3, 1)
-    deep = BayesNetClassifier(KDB(k=2), "hdp").fit(people, "income")
-    expected = deep.predict_proba(row)[0]
-    monkeypatch.setattr("tanager.network.views.add_unknown_sums", None)
-    why = explain_row(deep, row)
-    np.testing.assert_allclose(why.probabilities, expected, rtol=1e-12)
-    assert np.isfinite(why.alone).all()
+def test_past_the_bound_rows_are_approximated_and_a_warning_names_the_features(monkeypatch):
+    # Four unknown features in a ring: eliminating one joins its neighbours.
+    ring = [(), (), (), (), (0, 1), (1, 2), (2, 3), (3, 0)]
+    structure, fitted, arities, codes = make(ring, 197, Laplace(), n_rows=400, n_features=8)
+    assert (arities[:4] >= 2).all()
+    codes = np.minimum(codes, arities[:, None] - 1).astype(np.uint8)
+    codes[:4, ::2] = arities[:4, None]
+    exact = joint.log_joint(fitted, structure, arities, codes)
+    got = fitted.log_joint(structure, codes, arities)
+    pairs = [int(arities[i] * arities[j]) for i, j in ring[4:]]
+    monkeypatch.setattr(views, "ROW_CELLS", 3 * max(pairs))
+    with pytest.warns(ApproximationWarning, match=r"13 rows are approximate.*'a'.*limit"):
+        views.add_unknown_sums(fitted, structure, codes, arities, got)
+    assert got[1::2] == pytest.approx(exact[1::2], abs=1e-10)
+    error = np.abs(got - exact)[::2]
+    assert 1e-6 < error.max() < 0.2  # neither exact nor far off
 
 
-def test_what_a_feature_says_alone_is_the_marginal_log_odds(model, people):
-    row = people.drop(["income"]).slice(3, 1)
-    why = explain_row(model, row, target="rich", against="poor")
-    codes = model.network_.codebook.encode(row)[:, 0]
-    information = NetworkInformation(model.network_)
-    for at, name in enumerate(why.features):
-        assert why.alone[at] == pytest.approx(information.effect(name, 1)[codes[at]])
+def test_the_approximation_is_exact_for_independent_unknown_parents(monkeypatch):
+    parents = [(), (), (0, 1), (), ()]
+    structure, fitted, arities, codes = make(parents, 4, Laplace())
+    codes[2] = np.minimum(codes[2], arities[2] - 1)  # the child is known
+    exact = joint.log_joint(fitted, structure, arities, codes)
+    got = fitted.log_joint(structure, codes, arities)
+    found = views.Unknown.log_sums
+    refuse = lambda unknown, codes: np.where(found(unknown, codes) == 0, 0.0, np.nan)  # noqa: E731
+    monkeypatch.setattr(views.Unknown, "log_sums", refuse)
+    with pytest.warns(ApproximationWarning):
+        views.add_unknown_sums(fitted, structure, codes, arities, got)
+    assert got == pytest.approx(exact, abs=1e-10)
 
 
-def test_the_feature_whose_parent_speaks_for_it_is_named_where_it_is_silent(model, people):
-    row = people.drop(["income"]).filter(people["status"].to_numpy() == "married").slice(0, 1)
-    why = explain_row(model, row)
-    assert [why.features[at] for at in why.spoken_for()] == ["relation"]
-    text = why.why_silent()
-    assert f"relation alone would add {why.alone[1]:+.2f}" in text
-    assert f"given status it adds {why.contributions[1]:+.2f}" in text
-    assert text in why._repr_html_().replace("&lt;", "<").replace("&gt;", ">")
-    naive = BayesNetClassifier("naive", "laplace").fit(people, "income")
-    silent = explain_row(naive, row)
-    assert silent.spoken_for() == []
-    assert silent.why_silent() == ""
+def test_of_a_family_past_the_bound_the_last_parents_stand_at_their_likeliest_value(monkeypatch):
+    parents = [(), (), (0, 1), (), ()]
+    structure, fitted, arities, codes = make(parents, 4, Laplace())
+    codes = np.minimum(codes, arities[:, None] - 1).astype(np.uint8)
+    codes[:2] = arities[:2, None]
+    for bound in ("ROW_CELLS", "FORWARD_CELLS"):
+        monkeypatch.setattr(views, bound, int(3 * arities[0]))
+    got = fitted.log_joint(structure, codes, arities)
+    with pytest.warns(ApproximationWarning, match="'a', 'b'"):
+        views.add_unknown_sums(fitted, structure, codes, arities, got)
+    of_b = np.exp(fitted.families[1].to_dense().log_prob).sum(axis=1)
+    codes[1] = np.argmax(of_b)
+    pinned = joint.log_joint(fitted, structure, arities, codes)
+    pinned -= fitted.families[1].to_dense().log_prob[np.argmax(of_b)]
+    assert got == pytest.approx(pinned, abs=1e-10)
 
 
-def test_an_explanation_shows_values_and_probabilities(model, people):
-    row = people.drop(["income"]).slice(3, 1)
-    why = explain_row(model, row)
-    html = why._repr_html_()
-    for step in why.steps():
-        assert f"{step.probability:.3f}</td>" in html
-        assert f"{step.log_odds:+.2f}</td>" in html
-    assert "&lt;spouse&gt;" in html or "none" in html
-    assert "<spouse>" not in html
-    bars = [float(w) for w in re.findall(r"left:[\d.]+%;width:([\d.]+)%", html)]
-    ends = [0.0, *(s.log_odds for s in why.steps())]
-    span = max(ends) - min(ends)
-    expected = [abs(why.prior), *(abs(s.adds) for s in why.steps()[1:]), abs(why.posterior)]
-    assert bars == pytest.approx([100 * e / span for e in expected], abs=0.06)
+# Of each feature the groups of its values; how its own table and its children's read them.
+GROUPS = [[0, 0, 1, 1], [0, 1, 1], [0, 0, 1], [0, 1, 2], [0, 0]]
+READ = {
+    "grouped": lambda f, at: GROUPS[f],
+    "some by value": lambda f, at: GROUPS[f] if (f + at) % 3 else list(range(len(GROUPS[f]))),
+    "by other groups": lambda f, at: GROUPS[f] if f != 0 or at != 2 else [0, 1, 1, 1],
+}
 
 
-def test_a_structure_shows_its_drawing_and_what_it_left_out():
-    names = ("a", "<b>", "c", "d")
-    html = Structure(names, (0, 1, 2), ((), (0,), (0,)))._repr_html_()
-    assert html.count('<g class="node"') == 3
-    assert html.count('<g class="edge"') == 2
-    assert "left out: d" in html
-    assert "&lt;b&gt;" in html
-    assert "<b>," not in html
-    assert "3 of 4 features, 2 edges" in html
+def make_grouped(parents, read, seed):
+    rng = np.random.default_rng(seed)
+    arities = np.array([len(groups) for groups in GROUPS])
+    families = []
+    for at, held in enumerate(parents):
+        groups = [np.array(read(f, at), np.uint16) for f in (*held, at)]
+        log_group = rng.normal(size=(*(int(g.max()) + 1 for g in groups), 3))
+        families.append(
+            tables.GroupedTable.of_groups(log_group, rng.normal(size=(arities[at], 3)), groups)
+        )
+    structure = Structure.from_parents("abcde", parents)
+    gaps = np.stack([rng.integers(0, a + 1, 8) for a in arities]).astype(np.uint8)
+    return structure, tables.Tables(rng.normal(size=3), tuple(families), False), arities, gaps
 
 
-def test_a_table_is_a_heat_map_with_a_scale(model):
-    table = model.network_.table("relation")
-    html = table._repr_html_()
-    shades = [float(p) for p in re.findall(r"--p:([\d.]+)", html)]
-    expected = (table.probabilities / table.probabilities.max()).ravel()
-    assert shades == pytest.approx(expected, abs=0.006)
-    assert "t-scale" in html
-    assert f"</span>{table.probabilities.max():.2g}</div>" in html
-    assert "&lt;spouse&gt;" in html
-    assert "<spouse>" not in html
+@pytest.mark.parametrize("read", READ.values(), ids=READ)
+@pytest.mark.parametrize("parents", STRUCTURES.values(), ids=STRUCTURES)
+def test_groups_of_values_are_summed_out_exactly(parents, read):
+    structure, fitted, arities, codes = make_grouped(parents, read, 3)
+    # Tables of no probabilities: an unknown feature counts only with something known below.
+    last = [f for f in range(5) if not any(f in held for held in parents)]
+    codes[last] = np.minimum(codes[last], arities[last, None] - 1)
+    got = fitted.log_joint(structure, codes, arities)
+    grouped = Views.of(fitted, structure, arities)
+    assert grouped.joined == any(parents)  # only tables with parents have groups
+    grouped.add_unknown_sums(codes, got)
+    dense = tables.Tables(fitted.log_prior, tuple(f.to_dense() for f in fitted.families))
+    assert got == pytest.approx(joint.log_joint(dense, structure, arities, codes), abs=1e-10)
+    by_value = fitted.log_joint(structure, codes, arities)
+    views.add_unknown_sums(fitted, structure, codes, arities, by_value)
+    assert got == pytest.approx(by_value, abs=1e-10)
 
 
-def test_large_tables_say_what_they_leave_out():
-    rng = np.random.default_rng(0)
-    contexts = [(c, f"v{i}") for c in "ny" for i in range(100)]
-    probabilities = rng.dirichlet([1] * 50, 200)
-    values = tuple(f"w{i}" for i in range(50))
-    html = LabelledTable("x", ("class", "z"), contexts, values, probabilities)._repr_html_()
-    assert "160 more contexts, 20 more values" in html
-    assert len(html) < 120_000
-
-
-def test_tables_are_sorted_as_asked(model):
-    table = model.network_.table("relation")
-    by_parents = table.sorted("parents")
-    assert [c[1] for c in by_parents.contexts] == sorted(c[1] for c in by_parents.contexts)
-    rows = dict(zip(table.contexts, table.probabilities.tolist(), strict=True))
-    for order in ("context", "parents", "center"):
-        one = table.sorted(order)
-        assert dict(zip(one.contexts, one.probabilities.tolist(), strict=True)) == rows
-    center = table.sorted("center").probabilities @ np.arange(len(table.values))
-    assert (np.diff(center) >= 0).all()
-    with pytest.raises(ConfigurationError, match="cannot be sorted by 'size'"):
-        table.sorted("size")
-
-
-def test_an_explanation_is_plain_data_as_a_dict(model, people):
-    told = explain_row(model, people.slice(0, 1)).to_dict()
-    assert json.loads(json.dumps(told)) == told
-    assert [part["feature"] for part in told["contributions"]] == ["status", "relation", "age"]
-
-
-def test_of_one_class_there_is_nothing_to_explain():
-    with pytest.warns(ColumnWarning, match="one class"):
-        clf = BayesNetClassifier("naive", "laplace").fit([["a"], ["b"]] * 3, ["p"] * 6)
-    with pytest.raises(ConfigurationError, match=r"one class, 'p': there's nothing to explain"):
-        explain_row(clf, [["a"]])
-
-
-def test_the_card_names_two_values_of_a_number_with_many_bins():
-    rng = np.random.default_rng(0)
-    x, y = rng.normal(size=6_000), rng.integers(0, 2, 6_000)
-    clf = BayesNetClassifier("naive", "hdp", bins="fine").fit((x + y)[:, None], y)
-    row = clf.network_._repr_html_().split("most against it")[1].split("</tr>")[1]
-    most_for, most_against = (float(n) for n in re.findall(r"<b>([-+.\d]+)</b>", row))
-    assert most_for > 1.0
-    assert most_against < -1.0
+def test_where_tables_tell_all_values_apart_each_is_a_view():
+    structure, fitted, arities, _ = make(STRUCTURES["two-parents"], 0, Laplace())
+    each = Views.of(fitted, structure, arities)
+    assert not each.joined
+    assert np.array_equal(each.sizes, arities)

@@ -37,8 +37,8 @@ from tanager.errors import ConfigurationError, MemoryBoundError, check_cells, li
 from tanager.network.checks import check_codebook
 from tanager.network.evidence import read_names
 from tanager.network.exports.bif import Variable, xml_names
-from tanager.network.marginal import align, eliminate
 from tanager.network.network import Network
+from tanager.network.propagation import align, eliminate
 from tanager.numerics import Floats, log_or_zero
 from tanager.parameters import DenseTable, Tables
 from tanager.structure import Structure

@@ -15,7 +15,7 @@ import numpy as np
 
 from tanager.codes import Groups
 from tanager.errors import ConfigurationError, MemoryBoundError
-from tanager.network.marginal import align
+from tanager.network.propagation import align
 from tanager.numerics import Floats, log_or_zero, log_softmax
 from tanager.parameters.spread import table_arrays
 from tanager.parameters.tables import FamilyTable, GroupedTable

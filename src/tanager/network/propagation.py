@@ -9,25 +9,22 @@ the most probable completion.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import combinations
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tanager.codes import Groups
-from tanager.errors import ConfigurationError
-from tanager.network.marginal import (
-    MAX_CELLS,
-    align,
-    elimination_order,
-)
+from tanager.errors import ConfigurationError, check_cells, listed
 from tanager.numerics import Floats, log_sum_exp
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
+MAX_CELLS = 1 << 25  # cells of one row's intermediate factor: 256 MiB
 
 Factor = tuple[tuple[int, ...], Floats]  # features; logs (n_classes, *their views)
 
@@ -110,9 +107,14 @@ class Propagation:
 
         unknown = [f for f in selected if f not in known and f not in kept]
         scopes = [scope for scope, _ in factors]
-        order = elimination_order(unknown, scopes, size, MAX_CELLS, self.structure.names)
-        factors = factors or [((), np.zeros(n_classes))]
-        scope, logs = _sum_out(factors, order, self.steps, maximise=maximise)
+        for feature in elimination_order(unknown, scopes, size, MAX_CELLS, self.structure.names):
+            scope, joined = _multiply([f for f in factors if feature in f[0]])
+            given = tuple(f for f in scope if f != feature)
+            logs = align(scope, joined, (feature, *given))  # sums are fast over early axes
+            self.steps.append(EliminationStep(feature, given, logs))
+            left = logs.max(axis=1) if maximise else log_sum_exp(logs, axis=1)
+            factors = [*(f for f in factors if feature not in f[0]), (given, left)]
+        scope, logs = _multiply(factors or [((), np.zeros(n_classes))])
         self.log_top = self.log_top + align(scope, logs, kept)
 
     def _factor(self, at: int, known_views: Mapping[int, int]) -> Factor:
@@ -211,27 +213,6 @@ class Propagation:
         return np.ascontiguousarray(joint.reshape(len(joint), -1).T)
 
 
-def _sum_out(
-    factors: list[Factor],
-    order: Iterable[int],
-    steps: list[EliminationStep],
-    *,
-    maximise: bool,
-) -> Factor:
-    """Sum features out of a product of factors (or maximise over them), one after the other.
-
-    The scope of the result is sorted. Appends the joined factor of each step to `steps`.
-    """
-    for feature in order:
-        scope, joined = _multiply([f for f in factors if feature in f[0]])
-        given = tuple(f for f in scope if f != feature)
-        logs = align(scope, joined, (feature, *given))  # sums are fast over early axes
-        steps.append(EliminationStep(feature, given, logs))
-        left = logs.max(axis=1) if maximise else log_sum_exp(logs, axis=1)
-        factors = [*(f for f in factors if feature not in f[0]), (given, left)]
-    return _multiply(factors)
-
-
 def _multiply(factors: list[Factor]) -> Factor:
     """Multiply factors, overwriting their arrays; the scope of the result is sorted."""
     left: list[Factor] = []
@@ -258,3 +239,65 @@ def require_probabilities(network: Network) -> None:
             "the features, because some feature has parents that aren't connected. "
             "Fit with structure='tan' or 'ktree', or with parameters='hdp', to ask about features."
         )
+
+
+def align(scope: tuple[int, ...], values: Floats, wanted: tuple[int, ...]) -> Floats:
+    """Reorder and extend axes (..., *scope) to a wider scope, with length 1 for what is new."""
+    first = values.ndim - len(scope)
+    places = [first + scope.index(f) for f in wanted if f in scope]
+    moved = values.transpose(*range(first), *places)
+    return moved[(..., *(slice(None) if f in scope else None for f in wanted))]
+
+
+def eliminate(
+    features: Iterable[int],
+    scopes: Iterable[Iterable[int]],
+    size: Callable[[Iterable[int]], int],
+) -> Iterator[tuple[int, frozenset[int]]]:
+    """Yield features in min-fill order, each with those it's joined to at that time.
+
+    `scopes` are the sets of features that share a table, including those that stay; `size` returns
+    the number of combinations of some features' values, and breaks ties.
+
+    >>> [f for f, around in eliminate([0, 1, 2], [(0, 1), (1, 2)], len)]
+    [0, 1, 2]
+    """
+    waiting = set(features)
+    neighbours = {f: set[int]() for f in waiting}
+    for scope in scopes:
+        for f in scope:
+            neighbours.setdefault(f, set()).update(set(scope) - {f})
+
+    def cost(feature: int) -> tuple[int, int, int]:
+        near = neighbours[feature]
+        fill = sum(b not in neighbours[a] for a, b in combinations(near, 2))
+        return fill, size(near), feature
+
+    while waiting:
+        best = min(waiting, key=cost)
+        waiting.remove(best)
+        around = frozenset(neighbours.pop(best))
+        for f in around:
+            neighbours[f] |= around - {f}
+            neighbours[f].discard(best)
+        yield best, around
+
+
+def elimination_order(
+    features: Iterable[int],
+    scopes: Iterable[Iterable[int]],
+    size: Callable[[Iterable[int]], int],
+    bound: int,
+    names: Sequence[str],
+) -> list[int]:
+    """Return features in elimination order; raise if a step needs more cells than the limit."""
+    order = []
+    for feature, around in eliminate(features, scopes, size):
+        together = sorted((feature, *around))
+        if size(together) > bound:
+            unknown = listed((names[f] for f in together), len(together))
+            what = f"The unknown features {unknown} depend on one another: summing them out takes"
+            remedy = "Give the value of some of them, or learn a structure with fewer parents."
+            check_cells(what, size(together), bound, remedy)
+        order.append(feature)
+    return order

@@ -1,29 +1,44 @@
-"""A network in terms of the views of its features: groups of values that no table distinguishes.
+"""Exact marginalisation of unknown features, by groups of values that no table distinguishes.
 
 Tables often read a feature with hundreds of values in a few groups: those of its children, and
 its own, which is P(group of x | y, parents) times P(x | its group, y). Given its view and the
 class, a value is independent of all other features. Values are therefore summed out by view,
 and each known value adds a term within its view; the cost is the number of views to the
 power of the number of connected unknown features.
+
+Only unknown features are summed out, and one with nothing known below it sums to one and drops
+out. On forests (naive Bayes, TAN, kDB-1), messages run up the tree row by row; on other structures
+each row's unknown features are eliminated, the smallest tables first
+(`tanager.parameters.unknown`). Both loops are compiled.
+
+If a row's unknown features are too entangled to be eliminated within the memory limit, its sum is
+approximate, and a warning is issued: see `_Forward`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
+from tanager import native
 from tanager.codes import Codes, Groups
 from tanager.codes.groups import group_codes, tells_all
-from tanager.errors import check_cells
-from tanager.network.marginal import add_unknown_sums
-from tanager.numerics import Floats, Ints, log_sum_exp
-from tanager.parameters import DenseTable, FamilyTable, GroupedTable, Tables
+from tanager.errors import ApproximationWarning, MemoryBoundError, check_cells
+from tanager.network.propagation import elimination_order
+from tanager.numerics import Floats, Ints, log_sum_exp, starts_of
+from tanager.parameters import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 from tanager.parameters.proper_network import MAX_SPELLED, renormalise
 from tanager.parameters.tables import LARGE_CELLS, family_members
+from tanager.parameters.unknown import Unknown
 from tanager.structure import Structure
+
+ROW_CELLS = 1 << 21  # cells of one row's intermediate factor: some 10 ms per row
+FORWARD_CELLS = 1 << 17  # of a family if even that is too much
+BATCH_CELLS = 1 << 17  # cells of a batch of rows: 1 MiB, which stays in the cache
 
 
 class Views(NamedTuple):
@@ -193,3 +208,141 @@ def _divide(logs: Floats, classes: Groups, number: int) -> tuple[Floats, Floats 
         return logs, None
     sums = np.stack([log_sum_exp(logs[classes == one], axis=0) for one in range(number)])
     return sums, logs - np.where(np.isneginf(sums), 0.0, sums)[classes]
+
+
+def add_unknown_sums(
+    tables: Tables, structure: Structure, codes: Codes, arities: Ints, log_joint: Floats
+) -> None:
+    """Add to the log-joint (n_rows, n_classes) the sums of families with unknown members.
+
+    Rows without unknown features aren't changed.
+    """
+    if structure.max_parents == 0 or codes.shape[1] == 0:
+        return
+    if structure.max_parents > 1 or any(isinstance(t, TreeTable) for t in tables.families):
+        _add_by_row(tables, structure, codes, arities, log_joint)
+        return
+    order = structure.topological_order()
+    features = np.array([structure.selected[at] for at in order], np.int64)
+    parents = np.array([(*structure.parent_indices[at], -1)[0] for at in order], np.int64)
+    arrays = [tables.families[at].to_dense().log_prob.ravel() for at in order]
+    start = starts_of([len(array) for array in arrays])[:-1]
+    flat = np.concatenate(arrays)
+    native.add_forest_sums(codes, arities, features, parents, flat, start, log_joint)
+
+
+def _add_by_row(
+    tables: Tables, structure: Structure, codes: Codes, arities: Ints, out: Floats
+) -> None:
+    sums = Unknown(structure, tables, arities, ROW_CELLS).log_sums(codes)
+    entangled = np.flatnonzero(np.isnan(sums[:, 0]))
+    sums[entangled] = 0.0
+    out += sums
+    if not len(entangled):
+        return
+    selected = list(structure.selected)
+    unknown = codes[selected] >= arities[selected, None]  # (n_selected, n_rows)
+    packed = np.packbits(unknown[:, entangled], axis=0).T
+    _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    reason = ""
+    for at, pattern in enumerate(entangled[first]):
+        missing = {structure.selected[at] for at in np.flatnonzero(unknown[:, pattern])}
+        forward = _Forward(tables, structure, arities, missing)
+        forward.add(codes, entangled[inverse.ravel() == at], out)
+        reason = reason or forward.reason
+    warnings.warn(
+        f"The probabilities of {len(entangled)} rows are approximate: too many features that "
+        f"depend on one another are unknown there. {reason}",
+        ApproximationWarning,
+        stacklevel=2,
+    )
+
+
+class _Forward:
+    """An approximation for one set of unknown features too entangled to be eliminated exactly.
+
+    Parents before children, each unknown feature gets its distribution given the class and its
+    parents, which are treated as independent; a known feature's term is averaged over its unknown
+    parents. What's known below an unknown feature doesn't affect it. Exact if no two unknown
+    features share a known child or a chain of unknown ones. If a family has too many unknown
+    parents, the last ones are fixed at their most probable value.
+    """
+
+    def __init__(
+        self, tables: Tables, structure: Structure, arities: Ints, missing: set[int]
+    ) -> None:
+        self.tables, self.arities, self.features = tables, arities, structure.selected
+        self.n_classes = tables.log_prior.shape[0]
+        order = structure.topological_order()
+        summed: set[int] = set()  # unknown features with known descendants
+        for at in reversed(order):
+            if self.features[at] not in missing or self.features[at] in summed:
+                summed.update(missing.intersection(structure.parent_indices[at]))
+        scopes = []
+        # For each family: its index, members, unknown members to sum over, and those fixed.
+        self.steps: list[tuple[int, Ints, tuple[int, ...], list[int]]] = []
+        for at in order:
+            members, feature = family_members(structure, at), self.features[at]
+            scope = tuple(int(m) for m in members if int(m) in summed)
+            if not scope or (feature in missing and feature not in summed):
+                continue
+            scopes.append(scope)
+            parents, fixed = [member for member in scope if member != feature], []
+            while self._size(scope) > FORWARD_CELLS and parents:
+                fixed.append(parents.pop())
+                scope = tuple(member for member in scope if member != fixed[-1])
+            self.steps.append((at, members, scope, fixed))
+        self.reason = ""  # why the exact sum takes too much memory
+        try:
+            elimination_order(summed, scopes, self._size, ROW_CELLS, structure.names)
+        except MemoryBoundError as bound:
+            self.reason = str(bound)
+
+    def _size(self, features: Iterable[int]) -> int:
+        return prod(int(self.arities[f]) for f in features) * self.n_classes
+
+    def add(self, codes: Codes, rows: Ints, out: Floats) -> None:
+        """Add the approximate log-sum for every class to the rows of out, batch by batch."""
+        step = max(1, BATCH_CELLS // max(self._size(scope) for _, _, scope, _ in self.steps))
+        for low in range(0, rows.shape[0], step):
+            some = rows[low : low + step]
+            out[some] += self._sum(codes[:, some])
+
+    def _sum(self, codes: Codes) -> Floats:
+        beliefs: dict[int, Floats] = {}  # P(unknown value | class, above), (n_rows, C, arity)
+        total = np.zeros((codes.shape[1], self.n_classes))
+        for at, members, scope, fixed in self.steps:
+            feature = self.features[at]
+            if fixed:
+                codes = codes.copy()
+                for parent in fixed:
+                    codes[parent] = beliefs[parent].sum(axis=1).argmax(axis=1)
+            term = np.exp(self._factor(codes, at, members, scope))
+            for axis in range(len(scope) - 1, -1, -1):
+                if scope[axis] != feature:
+                    belief = beliefs[scope[axis]]
+                    shape = [*belief.shape[:2], *(1 for _ in scope)]
+                    shape[2 + axis] = belief.shape[2]
+                    term = (term * belief.reshape(shape)).sum(axis=2 + axis, keepdims=True)
+            if feature in scope:
+                beliefs[feature] = term.reshape(*term.shape[:2], -1)
+            else:
+                with np.errstate(divide="ignore"):
+                    total += np.log(term.reshape(term.shape[:2]))
+        return total
+
+    def _factor(self, codes: Codes, at: int, members: Ints, scope: tuple[int, ...]) -> Floats:
+        """Return log P(x | y, parents) over the unknown members, (n_rows, n_classes, *scope)."""
+        n_rows = codes.shape[1]
+        shape = tuple(int(self.arities[f]) for f in scope)
+        grid = np.indices(shape, dtype=codes.dtype).reshape(len(scope), -1)
+        spelled = np.empty((len(members), n_rows, grid.shape[1]), codes.dtype)
+        for place, member in enumerate(members):
+            known = int(member) not in scope
+            spelled[place] = codes[member][:, None] if known else grid[scope.index(int(member))]
+        terms = np.zeros((n_rows * grid.shape[1], self.n_classes))
+        flat = np.ascontiguousarray(spelled.reshape(len(members), -1))
+        places = np.arange(len(members))
+        self.tables.families[at].add_terms(flat, self.arities[members], places, terms)
+        by_class = np.moveaxis(terms.reshape(n_rows, *shape, self.n_classes), -1, 1)
+        return np.ascontiguousarray(by_class)

@@ -33,7 +33,7 @@ from tanager.codes.columns import NumericColumn
 from tanager.codes.groups import tells_all
 from tanager.errors import ConfigurationError, check_cells, listed
 from tanager.network.editing import Edit
-from tanager.network.marginal import eliminate
+from tanager.network.propagation import eliminate
 from tanager.numerics import Floats
 
 if TYPE_CHECKING:
