@@ -17,8 +17,8 @@ from tanager.codes.targets import class_factors
 from tanager.counts import Counts, PriorCounts
 from tanager.errors import ConfigurationError, MemoryBoundError, invalid, listed
 from tanager.network import Network, NetworkInformation
+from tanager.network.answers import CLASS, read_family, read_table
 from tanager.network.evidence import find_class
-from tanager.network.given_tables import CLASS, read_family, read_table
 from tanager.numerics import Floats
 from tanager.parameters import TablePrior, Tables
 from tanager.structure import Constraints, Structure
@@ -209,18 +209,18 @@ def _of_tables(tables: Mapping[Any, Any], strength: float, codebook: Codebook) -
     n_classes = len(codebook.classes)
     classes, families = np.zeros(n_classes), {}
     for text, given in tables.items():
-        family = read_family(codebook, text)
-        values = strength * np.nan_to_num(read_table(codebook, family, given, str(text)))
-        if family.child == CLASS:
+        *parents, child = members = read_family(codebook, text)
+        values = strength * np.nan_to_num(read_table(codebook, members, given, str(text)))
+        if child == CLASS:
             classes = values
             continue
-        if family.child in families:
+        if child in families:
             raise ConfigurationError(f"prior: {text!r} is a second table for the same feature.")
-        if CLASS in family.parents:
-            values = np.moveaxis(values, family.parents.index(CLASS), 0)
+        if CLASS in parents:
+            values = np.moveaxis(values, parents.index(CLASS), 0)
         else:
             values = np.repeat(values[None] / n_classes, n_classes, axis=0)
-        families[family.child] = (tuple(p for p in family.parents if p != CLASS), values)
+        families[child] = (tuple(p for p in parents if p != CLASS), values)
     return PriorCounts(classes, families)
 
 

@@ -1,28 +1,32 @@
-"""Labelled tables: the conditional probability table of a feature, and the answer to a query."""
+"""Labelled tables: of a feature, as written by users, and the answer to a query."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tanager.codes import Column, Groups, NumericColumn
+from tanager.codes import Codebook, Column, Groups, NumericColumn
 from tanager.codes.groups import join_values
 from tanager.codes.rows import EqualByArrays
 from tanager.drawing.svg import card
-from tanager.errors import ConfigurationError, check_cells
+from tanager.errors import ConfigurationError, check_cells, listed, nearest
 from tanager.network.evidence import check_count
-from tanager.parameters import DenseTable, GroupedTable, TreeTable
+from tanager.numerics import Floats
+from tanager.parameters import DenseTable, GroupedTable
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
 ORDERS = ("context", "parents", "center")
 
+CLASS = -1  # represents the class among indices of features
+TOLERANCE = 1e-3  # largest deviation of the sum of given probabilities from one
+
+SHOWN = 40  # most rows printed
 WIDE, JOINED = 12, 8  # most columns printed as they are; number of columns after merging
 MAX_ROWS, MAX_COLUMNS = 40, 30  # of a table in a notebook
 MAX_CELLS = 1 << 24  # of one expanded table: 128 MiB per class
@@ -64,7 +68,7 @@ class LabelledTable(EqualByArrays):
     given: tuple[str, ...]
     contexts: list[tuple[str, ...]]
     values: tuple[str, ...]
-    probabilities: NDArray[np.float64]
+    probabilities: Floats
     column: Column | None = None
 
     def __str__(self) -> str:
@@ -125,28 +129,23 @@ class LabelledTable(EqualByArrays):
         >>> table.sorted("center").probabilities[:, 1].tolist()
         [0.1, 0.5, 0.8]
         """
-        order = self.order(by)
-        contexts = [self.contexts[at] for at in order]
-        return replace(self, contexts=contexts, probabilities=self.probabilities[order])
-
-    def order(self, by: str) -> list[int]:
-        """Return the positions of the contexts in an order accepted by `sorted`."""
         if by not in ORDERS:
-            known = ", ".join(map(repr, ORDERS))
-            raise ConfigurationError(f"A table cannot be sorted by {by!r}. Allowed: {known}.")
+            raise ConfigurationError(
+                f"A table cannot be sorted by {by!r}. Allowed: {listed(ORDERS)}."
+            )
         # Values are ranked by first occurrence, which keeps the order of intervals and texts.
         ranks = [
             {value: at for at, value in enumerate(dict.fromkeys(column))}
             for column in zip(*self.contexts, strict=True)
         ]
         keys = [tuple(r[v] for r, v in zip(ranks, c, strict=True)) for c in self.contexts]
-        places = range(len(self.contexts))
-        if by == "context":
-            return sorted(places, key=lambda at: keys[at])
-        if by == "parents":
-            return sorted(places, key=lambda at: (keys[at][1:], keys[at][0]))
-        center = self.probabilities @ np.arange(len(self.values))
-        return [int(at) for at in np.argsort(center, kind="stable")]
+        if by == "center":
+            keys = [(p,) for p in self.probabilities @ np.arange(len(self.values))]
+        elif by == "parents":
+            keys = [(*parents, c) for c, *parents in keys]
+        order = sorted(range(len(keys)), key=keys.__getitem__)
+        contexts = [self.contexts[at] for at in order]
+        return replace(self, contexts=contexts, probabilities=self.probabilities[order])
 
     def _repr_html_(self) -> str:
         table = self if len(self.values) <= WIDE else self.joined()
@@ -179,7 +178,16 @@ def table(network: Network, feature: str) -> LabelledTable:
         log_prob = np.moveaxis(table.log_prob, -1, 0).reshape(grid.shape[1], -1)
     else:
         grid = table.seen_contexts()
-        log_prob = _look_up(table, grid)
+        arity, n_contexts = table.contexts.arity, grid.shape[1]
+        remedy = "Learn a structure with fewer parents to read its tables."
+        check_cells("Written out, the table has", n_contexts * arity, MAX_CELLS, remedy)
+        codes = np.empty((len(members), n_contexts, arity), np.uint16)
+        codes[:-1], codes[-1] = grid[1:, :, None], np.arange(arity)
+        terms = np.zeros((n_contexts * arity, table.n_classes))
+        flat, arities = codes.reshape(len(members), -1), np.array(table.member_arities, np.int64)
+        table.add_terms(flat, arities, np.arange(len(members)), terms)
+        of_class = terms[np.arange(len(terms)), np.repeat(grid[0], arity)]
+        log_prob = of_class.reshape(n_contexts, arity)
     names = [classes, *labels[:-1]]
     contexts = [
         tuple(names[v][code] for v, code in enumerate(context)) for context in grid.T.tolist()
@@ -214,24 +222,110 @@ def group_labels(column: Column, groups: Groups) -> list[str]:
     return [some[0] if len(some) == 1 else f"{some[0]} to {some[-1]}" for some in members]
 
 
-def _look_up(table: TreeTable, contexts: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return log P(x | context) for every value, (n_contexts, arity)."""
-    arity = table.contexts.arity
-    n_cells = contexts.shape[1] * arity
-    remedy = "Learn a structure with fewer parents to read its tables."
-    check_cells("Written out, the table has", n_cells, MAX_CELLS, remedy)
-    arities = np.array(table.member_arities, np.int64)
-    codes = np.empty((len(arities), contexts.shape[1], arity), np.uint16)
-    codes[:-1] = contexts[1:, :, None]
-    codes[-1] = np.arange(arity)
-    flat = np.ascontiguousarray(codes.reshape(len(arities), -1))
-    terms = np.zeros((flat.shape[1], table.n_classes))
-    table.add_terms(flat, arities, np.arange(len(arities)), terms)
-    of_class = np.repeat(contexts[0], arity)
-    return terms[np.arange(flat.shape[1]), of_class].reshape(contexts.shape[1], arity)
+def read_family(codebook: Codebook, text: Any) -> tuple[int, ...]:
+    """Return the indices of a node's parents and of the node, with `CLASS` for the class.
+
+    The family is a text such as ``"cough | sick, smoker"``, or a pair of a name and names.
+    """
+    names, label = codebook.domain.names, codebook.class_name
+    if isinstance(text, str):
+        child, _, given = (text, "", "") if text in (label, *names) else text.partition("|")
+        parents = [name.strip() for name in given.split(",") if name.strip()]
+    elif isinstance(text, Sequence) and len(text) == 2:
+        child, parents = str(text[0]), [str(name) for name in text[1]]
+    else:
+        raise ConfigurationError(
+            f"{text!r} names no family. Write 'feature | parent, parent', or a pair of a name and "
+            "a list of names."
+        )
+    members = []
+    for name in (*parents, child.strip()):
+        if name not in (*names, label, "class"):
+            raise ConfigurationError(
+                f"The given tables name {name!r}, which is neither a feature nor the class."
+                f"{nearest(name, names)} Features: {listed(names)}."
+            )
+        members.append(names.index(name) if name in names else CLASS)
+    if len(set(members)) != len(members):
+        raise ConfigurationError(f"{text!r} names a node twice. Name each once.")
+    if parents and members[-1] == CLASS:
+        raise ConfigurationError(
+            f"{text!r} gives the class parents; it has none here. Give the features' tables with "
+            "the class among their parents."
+        )
+    return tuple(members)
 
 
-SHOWN = 40  # most combinations printed
+def read_table(
+    codebook: Codebook,
+    members: Sequence[int],
+    given: Any,
+    name: str,
+    contexts: Sequence[list[str]] | None = None,
+) -> Floats:
+    """Return probabilities (*parents, values); NaN for contexts that a mapping doesn't contain.
+
+    `contexts` are the labels of each parent except the class, if they aren't the codebook's.
+    """
+    *parents, values = [
+        codebook.target.labels() if node == CLASS else codebook.columns[node].labels()
+        for node in members
+    ]
+    if contexts is not None:
+        parents[1:] = contexts
+    shape = *map(len, parents), len(values)
+
+    def find(labels: list[str], value: Any) -> int:
+        if str(value) not in labels:
+            raise ConfigurationError(
+                f"The table of {name!r} names the value {value!r}.{nearest(value, labels)} Values: "
+                f"{listed(labels)}."
+            )
+        return labels.index(str(value))
+
+    def numbers(given: Any) -> Floats:
+        try:
+            return np.array(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ConfigurationError(f"The table of {name!r} isn't an array of numbers.") from error
+
+    if isinstance(given, Mapping):
+        table = np.full(shape, np.nan)
+        for context, row in given.items() if parents else [((), given)]:
+            place = context if isinstance(context, tuple) else (context,)
+            if len(place) != len(parents):
+                raise ConfigurationError(
+                    f"The table of {name!r} has the context {context!r}; one value for each of "
+                    f"{len(parents)} parents is expected."
+                )
+            if isinstance(row, Mapping):
+                chances = {find(values, value): chance for value, chance in row.items()}
+                row = [chances.get(at, 0.0) for at in range(len(values))]
+            found = numbers(row)
+            if found.shape != (len(values),):
+                raise ConfigurationError(
+                    f"A row of the table of {name!r} has the shape {found.shape}; {len(values)} "
+                    "probabilities are expected."
+                )
+            table[tuple(map(find, parents, place))] = found
+    else:
+        table = numbers(given)
+        if table.shape != shape:
+            raise ConfigurationError(
+                f"The table of {name!r} has the shape {table.shape}; {shape} is expected: one axis "
+                "per parent, the feature's values last."
+            )
+        if np.isnan(table).any():
+            raise ConfigurationError(f"The table of {name!r} has a NaN. Give every probability.")
+    totals = table.sum(axis=-1)
+    wrong = (table < 0).any() or not np.isfinite(table[~np.isnan(table)]).all()
+    if wrong or bool((np.abs(totals - 1.0) > TOLERANCE).any()):
+        raise ConfigurationError(
+            f"The table of {name!r} has a context whose probabilities are negative or do not sum "
+            "to one. Give probabilities of all values."
+        )
+    normalised: Floats = table / totals[..., None]
+    return normalised
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +346,7 @@ class Answer(EqualByArrays):
 
     targets: tuple[str, ...]
     values: tuple[tuple[str, ...], ...]
-    probabilities: NDArray[np.float64]
+    probabilities: Floats
     log_evidence: Any
 
     @property

@@ -22,9 +22,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tanager.errors import ConfigurationError, MemoryBoundError, check_cells
-from tanager.network.answers import LabelledTable, group_labels
+from tanager.network.answers import CLASS, LabelledTable, group_labels, read_table
 from tanager.network.evidence import find_class
-from tanager.network.given_tables import CLASS, GivenFamily, read_table
 from tanager.network.information import TINY, NetworkInformation
 from tanager.network.views import renormalise_by_groups
 from tanager.numerics import Floats, log_or_zero, log_softmax, log_sum_exp
@@ -202,14 +201,14 @@ def with_table(
     codebook, structure = network.codebook, network.structure
     at = structure.position(feature)
     parents, old = structure.parent_indices[at], network.tables.families[at]
-    family = GivenFamily(structure.selected[at], (CLASS, *parents))
+    members = (CLASS, *parents, structure.selected[at])
     grouped, contexts = None, None
     if isinstance(table, LabelledTable):
         if isinstance(old, GroupedTable):  # contexts are groups of the parents' values
             grouped, pairs = old, zip(parents, old.groups, strict=True)
             contexts = [group_labels(codebook.columns[p], groups) for p, groups in pairs]
         table = dict(zip(table.contexts, table.probabilities, strict=True))
-    chances = read_table(codebook, family, table, feature, contexts)
+    chances = read_table(codebook, members, table, feature, contexts)
     if np.isnan(chances).any():
         what = f"Keeping a part of the table of {feature!r} takes"
         check_cells(what, chances.size, MAX_SPELLED, "Give all contexts.")
