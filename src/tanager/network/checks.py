@@ -169,7 +169,7 @@ def check_structure(data: Any, names: tuple[str, ...]) -> Structure:
 def check_history(data: Any, names: tuple[str, ...]) -> tuple[Edit, ...]:
     """Return the edits in a header, which may be absent if the network was never edited."""
     texts = {"reason": str, "author": str, "when": str}
-    edit = {"feature": names, "action": ACTIONS, "details": dict, **texts}
+    edit = {"feature": names, "action": tuple(ACTIONS), "details": dict, **texts}
     conform(data, [edit], "history")
     return tuple(Edit(**{name: entry[name] for name in edit}) for entry in data)
 

@@ -16,14 +16,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from math import prod
-from numbers import Integral, Real
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tanager.errors import ConfigurationError, MemoryBoundError, check_cells
 from tanager.network.answers import CLASS, LabelledTable, group_labels, read_table
-from tanager.network.evidence import find_class
+from tanager.network.evidence import check_count, find_class
 from tanager.network.information import TINY, NetworkInformation
 from tanager.network.views import renormalise_by_groups
 from tanager.numerics import Floats, log_or_zero, log_softmax, log_sum_exp
@@ -38,8 +38,15 @@ if TYPE_CHECKING:
 
 MOST_SET = 0.99  # largest total probability of the values whose effects are set
 
-
-ACTIONS = ("effect", "smooth", "neutralise", "forbid", "table", "add edge", "remove edge")
+ACTIONS = {
+    "effect": "effect set by hand",
+    "smooth": "effect smoothed",
+    "neutralise": "effect neutralised",
+    "forbid": "taken out of the network",
+    "table": "table set by hand",
+    "add edge": "parent {parent} added",
+    "remove edge": "parent {parent} removed",
+}
 
 
 @dataclass(frozen=True)
@@ -75,18 +82,10 @@ class Edit:
         return {**asdict(self), "details": dict(self.details)}
 
     def __str__(self) -> str:
-        words = {
-            "effect": f"{self.feature}: effect set by hand",
-            "smooth": f"{self.feature}: effect smoothed",
-            "neutralise": f"{self.feature}: effect neutralised",
-            "forbid": f"{self.feature}: taken out of the network",
-            "table": f"{self.feature}: table set by hand",
-            "add edge": f"{self.feature}: parent {self.details.get('parent')} added",
-            "remove edge": f"{self.feature}: parent {self.details.get('parent')} removed",
-        }
+        what = ACTIONS[self.action].format(parent=self.details.get("parent"))
         who = f" by {self.author}" if self.author else ""
         why = f" ({self.reason})" if self.reason else ""
-        return f"{self.when[:10]}{who} {words[self.action]}{why}".strip()
+        return f"{self.when[:10]}{who} {self.feature}: {what}{why}".strip()
 
 
 def edit(
@@ -149,7 +148,13 @@ def edit(
             f"edit makes one change at a time; given: {', '.join(asked) or 'none'}. Choose one of "
             f"{', '.join(requests)}."
         )
-    _check(network, feature)
+    structure = network.structure
+    at = structure.position(feature)
+    if not network.tables.normalized or not structure.is_moral():
+        raise ConfigurationError(
+            "Only a proper network on a structure without immoralities can be edited (naive, tan, "
+            "kdb(k=1), kdb(k=2, moral=True)): there, effects are well defined. Learn one of these."
+        )
     details: dict[str, Any] = {}
     if forbid:
         edited = _forbid(network, feature)
@@ -163,8 +168,14 @@ def edit(
         else:
             effects = _set(network, feature, effects, share, chance, effect)
             details = {"effect": _plain(effect)}
-        edited = _with_effects(network, feature, effects, chance)
-    return _noted(edited, network, Edit(feature, asked[0], details, reason, author, when))
+        logs = np.ascontiguousarray(effects + chance[..., None])
+        groups = [network.views.groups[parent] for parent in structure.parent_indices[at]]
+        families = list(network.tables.families)
+        families[at] = GroupedTable.of(logs, groups)
+        scores = Tables(network.log_prior, tuple(families), normalized=False)
+        arities = network.codebook.domain.arities
+        edited = replace(network, tables=renormalise_by_groups(scores, structure, arities))
+    return _noted(edited, Edit(feature, asked[0], details, reason, author, when))
 
 
 def with_table(
@@ -216,7 +227,7 @@ def with_table(
         chances = np.where(np.isnan(chances), np.exp(np.moveaxis(before, -1, 0)), chances)
     logs = np.ascontiguousarray(np.moveaxis(log_or_zero(chances), 0, -1))
     new = GroupedTable.of(logs, grouped.groups) if grouped else DenseTable(logs)
-    return _noted(_with_family(network, at, new, parents), network, note)
+    return _with_family(network, note, new, parents)
 
 
 def with_edge(
@@ -246,8 +257,7 @@ def with_edge(
     check_cells(what, n_cells, MAX_SPELLED, "Take out another parent first.")
     logs = network.tables.families[at].to_dense().log_prob
     wide = np.repeat(logs[..., None, :, :], int(arities[added]), axis=-3)
-    table = DenseTable(np.ascontiguousarray(wide))
-    return _noted(_with_family(network, at, table, parents), network, note)
+    return _with_family(network, note, DenseTable(np.ascontiguousarray(wide)), parents)
 
 
 def without_edge(
@@ -267,39 +277,30 @@ def without_edge(
     table, structure = NetworkInformation(network).table_without(parent, feature), network.structure
     at, gone = structure.position(feature), structure.names.index(parent)
     parents = tuple(p for p in structure.parent_indices[at] if p != gone)
-    return _noted(_with_family(network, at, table, parents), network, note)
+    return _with_family(network, note, table, parents)
 
 
 def _with_family(
-    network: Network, at: int, table: FamilyTable, parents: tuple[int, ...]
+    network: Network, note: Edit, table: FamilyTable, parents: tuple[int, ...]
 ) -> Network:
-    """Return the network with another table, and other parents, of one feature."""
-    families = network.tables.families
-    tables = replace(network.tables, families=(*families[:at], table, *families[at + 1 :]))
-    above = network.structure.parent_indices
-    above = (*above[:at], parents, *above[at + 1 :])
-    structure = replace(network.structure, parent_indices=above)  # raises if there is a cycle
-    return replace(network, structure=structure, tables=tables)
+    """Return the network with another table, and other parents, of the edited feature."""
+    at, above = network.structure.position(note.feature), [*network.structure.parent_indices]
+    families = [*network.tables.families]
+    families[at], above[at] = table, parents
+    tables = replace(network.tables, families=tuple(families))
+    # Raises if there is a cycle.
+    structure = replace(network.structure, parent_indices=tuple(above))
+    return _noted(replace(network, structure=structure, tables=tables), note)
 
 
-def _noted(edited: Network, before: Network, note: Edit) -> Network:
+def _noted(edited: Network, note: Edit) -> Network:
     """Return the edited network with the edit appended to its history."""
     when = note.when or datetime.now(UTC).isoformat(timespec="seconds")
     # The tables' uncertainty and their results on training and held-out rows no longer apply.
     tables = replace(edited.tables, spread=None)
-    history = (*before.history, replace(note, when=when))
-    reference = before.reference and before.reference.after_edit(edited.log_prior)
+    history = (*edited.history, replace(note, when=when))
+    reference = edited.reference and edited.reference.after_edit(edited.log_prior)
     return replace(edited, tables=tables, history=history, calibration=None, reference=reference)
-
-
-def _check(network: Network, feature: str) -> None:
-    structure = network.structure
-    structure.position(feature)  # raises if it doesn't exist
-    if not network.tables.normalized or not structure.is_moral():
-        raise ConfigurationError(
-            "Only a proper network on a structure without immoralities can be edited (naive, tan, "
-            "kdb(k=1), kdb(k=2, moral=True)): there, effects are well defined. Learn one of these."
-        )
 
 
 def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
@@ -334,11 +335,7 @@ def _smooth(
             f"{feature!r} has no order to smooth along; numbers and ordered categories have. "
             "Use effect=... or neutralise=True."
         )
-    counted = isinstance(neighbours, Integral) and not isinstance(neighbours, bool)
-    if not counted or neighbours < 1:
-        raise ConfigurationError(
-            f"smooth={neighbours!r} is not allowed. Give how many neighbours on each side: 1, 2, …"
-        )
+    check_count("smooth", neighbours, 1)
     near = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= neighbours
     weights = np.where(near, chance[..., None, :n], -np.inf)  # (*parents, value, neighbour)
     weights = np.exp(log_softmax(weights, axis=-1))
@@ -401,15 +398,6 @@ def _read_odds(network: Network, given: Any) -> Floats:
     if not np.isfinite(odds).all() or np.abs(odds).max() > 100:
         raise ConfigurationError("Effects are log-odds between -100 and 100. Give smaller ones.")
     return odds
-
-
-def _with_effects(network: Network, feature: str, effects: Floats, chance: Floats) -> Network:
-    structure, arities = network.structure, network.codebook.domain.arities
-    families, at = list(network.tables.families), structure.position(feature)
-    groups = NetworkInformation(network).parent_groups(feature)
-    families[at] = GroupedTable.of(np.ascontiguousarray(effects + chance[..., None]), groups)
-    scores = Tables(network.log_prior, tuple(families), normalized=False)
-    return replace(network, tables=renormalise_by_groups(scores, structure, arities))
 
 
 def _forbid(network: Network, feature: str) -> Network:

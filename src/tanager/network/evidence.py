@@ -199,7 +199,7 @@ def find_class(classes: tuple[Any, ...], label: Any, parameter: str | None = Non
 
 def check_count(name: str, value: Any, least: int) -> None:
     """Raise if a value isn't an integer of at least `least`."""
-    if not (isinstance(value, int | np.integer) and value >= least):
+    if isinstance(value, bool) or not (isinstance(value, int | np.integer) and value >= least):
         raise ConfigurationError(f"{name}={value!r}. Allowed: an integer of at least {least}.")
 
 
