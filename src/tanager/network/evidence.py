@@ -250,14 +250,13 @@ def _code_table(network: Network, X: Any) -> Codes:
 
 def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
     """Return the likelihood of each code of a column, at most one; None if there's no evidence."""
-    zeros = np.zeros(column.arity)
     if isinstance(given, Soft):
-        total = zeros.copy()
         if not isinstance(given.likelihoods, Mapping):
             raise ConfigurationError(
                 f"{column.name!r}: {given!r} isn't valid. Give Soft a mapping from values to "
                 "numbers."
             )
+        total = np.zeros(column.arity)
         for part, weight in given.likelihoods.items():
             if not (is_number(weight) and weight >= 0):
                 raise ConfigurationError(
@@ -266,21 +265,24 @@ def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
                 )
             found = _likelihood(network, column, part)
             total += float(weight) * (1.0 if found is None else found)
-        # Divided by the maximum: only ratios matter.
-        return _possible(total, column.name) / total.max()
-    if isinstance(given, OneOf):
+        total /= total.max(initial=0.0) or 1.0  # only ratios matter
+    elif isinstance(given, OneOf):
         every = [_likelihood(network, column, value) for value in given.values]
-        total = sum((one for one in every if one is not None), zeros)
-        return _possible((total > 0).astype(np.float64), column.name)
-    if isinstance(given, Interval):
-        return _possible(_covered(network, column, given), column.name)
-    if isinstance(given, _SEVERAL):
+        total = np.zeros(column.arity)
+        for found in every:
+            if found is not None:
+                total[found > 0] = 1.0
+    elif isinstance(given, Interval):
+        total = _covered(network, column, given)
+    elif isinstance(given, _SEVERAL):
         raise ConfigurationError(
             f"{column.name!r}: {given!r} isn't a single value. Use OneOf(...) for several values, "
             "Interval(low, high) for a range, or Soft({...}) for likelihoods."
         )
-    code = _code(network, column, given)
-    if code == column.arity:
+    else:
+        code = _code(network, column, given)
+        if code < column.arity:
+            return np.eye(1, column.arity, code)[0]
         if is_missing(given):
             return None
         known = column.labels()
@@ -289,7 +291,9 @@ def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
             f"{nearest(str(given), known)} Known: {listed(known)}. Leave the feature out if its "
             "value is unknown."
         )
-    return np.eye(1, column.arity, code)[0]
+    if not total.any():
+        raise ConfigurationError(f"{column.name!r}: the evidence leaves no value possible.")
+    return total
 
 
 def _code(network: Network, column: Column, value: Any) -> int:
@@ -341,24 +345,14 @@ def _covered(network: Network, column: Column, given: Interval) -> Floats:
     part = np.zeros(column.arity)
     left, right = edges[:-1].copy(), edges[1:].copy()
     # The outer bins are unbounded: one that the interval leaves open on its side is fully covered.
-    left[0], right[-1] = min(left[0], low), max(right[-1], high)
-    if np.isinf(low):
-        left[0] = edges[0]
-    if np.isinf(high):
-        right[-1] = edges[-1]
+    left[0] = edges[0] if np.isinf(low) else min(edges[0], low)
+    right[-1] = edges[-1] if np.isinf(high) else max(edges[-1], high)
     inner = np.minimum(right, high) - np.maximum(left, low)
     covered = np.clip(inner / (right - left), 0.0, 1.0)
     if not covered.any():  # beyond where an outer bin, though unbounded, is taken to end
         covered[0 if high <= edges[0] else -1] = 1.0
     part[: len(left)] = covered
     return part
-
-
-def _possible(likelihood: Floats, name: str) -> Floats:
-    """Return a likelihood; raise if all are zero."""
-    if likelihood.max(initial=0.0) <= 0:
-        raise ConfigurationError(f"{name!r}: the evidence leaves no value possible.")
-    return likelihood
 
 
 def read_names(given: Any, option: str) -> list[str]:

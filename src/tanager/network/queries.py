@@ -184,9 +184,11 @@ def most_probable(
     {'x0': 'sun', 'class': '0'}
     """
     check_count("n", n, 1)
-    if of is not None:
-        return _of_some(network, evidence, n, of)
     known = one_row(network, evidence)
+    if of is not None:
+        answer = _answer(network, names_of(network, of), replace(known, single=True))
+        best = heapq.nsmallest(n, answer._pairs(), key=lambda pair: -pair[1])
+        return [Completion(dict(zip(answer.targets, one, strict=True)), p) for one, p in best]
     log_total = float(log_sum_exp(_log_joint(network, known)[0], axis=0))
     refuse_impossible(np.array([log_total]))
     out = []
@@ -199,25 +201,6 @@ def most_probable(
             values[network.codebook.class_name] = str(network.codebook.classes[label])
         out.append(Completion(values, float(np.exp(log_best - log_total))))
     return out
-
-
-def _of_some(network: Network, evidence: Any, n: int, of: Sequence[str]) -> list[Completion]:
-    """Return the most probable values of some features, with all others summed out."""
-    known = replace(one_row(network, evidence), single=True)
-    answer = _answer(network, names_of(network, of), known)
-    flat = answer.probabilities.ravel()
-    best = np.argsort(-flat, kind="stable")[:n]
-    places = np.unravel_index(best, answer.probabilities.shape)
-    return [
-        Completion(
-            {
-                name: values[int(axis[at])]
-                for name, values, axis in zip(answer.targets, answer.values, places, strict=True)
-            },
-            float(flat[cell]),
-        )
-        for at, cell in enumerate(best)
-    ]
 
 
 def _ranked(network: Network, known: Known) -> Iterator[tuple[float, int, dict[int, int]]]:
