@@ -12,8 +12,9 @@ import tanager
 from tanager import BayesNetClassifier
 from tanager.errors import ColumnWarning, ConfigurationError, DataError, ModelFileError
 from tanager.network import Network
+from tanager.network.checks import check_reference
 from tanager.network.drift import Watch
-from tanager.network.reference import LEVELS, check_reference
+from tanager.network.reference import LEVELS
 from tanager.network.shifts import (
     Recalibration,
     Shift,

@@ -1,4 +1,4 @@
-"""Validate model files before any of their content is used, and the tables of any network.
+"""Validate model files before any of their content is used.
 
 A malicious file may carry a valid checksum, so every number used as an index is checked against
 the size of what it indexes: compiled lookups don't check bounds.
@@ -6,28 +6,32 @@ the size of what it indexes: compiled lookups don't check bounds.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from math import prod
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Codebook, Domain
+from tanager.codes import Codebook, Domain, NumericColumn
 from tanager.codes.reading import STYLES
 from tanager.codes.rows import MAX_ARITY, MAX_CELLS
 from tanager.counts import Contexts
-from tanager.errors import ConfigurationError, ModelFileError
+from tanager.errors import ModelFileError
 from tanager.network.editing import ACTIONS, Edit
+from tanager.network.information import n_probabilities
+from tanager.network.reference import LEVELS, MOST_GROUPS, Reference
+from tanager.network.uncertainty import Calibration
 from tanager.numerics import Floats, Ints
-from tanager.parameters.spread import LEVELS, at_levels, table_arrays
+from tanager.parameters.spread import LEVELS as VARIANCES
+from tanager.parameters.spread import at_levels
 from tanager.parameters.tables import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
 from tanager.structure.structure import Structure
 
-TOLERANCE = 1e-6  # largest deviation of a distribution's sum from one
 MOST_SPREAD = 1024  # most cells that lookups may expand per cell in the file
 TREE_INTEGERS = ("node_value", "node_parent", "node_child", "node_start", "cell_value")
-MOST_LOG = 1e9  # far beyond those of any learner; sums of such numbers are still finite
 
 Tensors = Mapping[str, NDArray[Any]]
 
@@ -46,7 +50,7 @@ def refuse(why: str) -> NoReturn:
     raise ModelFileError(f"the model file is malformed: {why}. Write it again with tanager.save.")
 
 
-def need(condition: bool, why: str) -> None:
+def need(condition: Any, why: str) -> None:
     """Reject the file unless a condition holds."""
     if not condition:
         refuse(why)
@@ -228,16 +232,15 @@ def _spread(
     if data is None:
         return None
     conform(data, [int], "tables.spread")
-    known = len(data) == n_classes and all(0 <= one < len(LEVELS) for one in data)
+    known = len(data) == n_classes and all(0 <= one < len(VARIANCES) for one in data)
     need(known, "the prior's levels are out of range")
     families = []
     for table, part in zip(tables, parts, strict=True):
         codes = part.get("spread", np.zeros(0))
-        size = sum(array.size for array in table_arrays(table).values())
-        fits = codes.dtype == np.uint8 and codes.shape == (size,)
+        fits = codes.dtype == np.uint8 and codes.shape == (n_probabilities(table),)
         need(fits, "the levels of a table are not as many as its numbers")
         families.append(at_levels(table, codes))
-    return Tables(LEVELS[data], tuple(families), normalized=False)
+    return Tables(VARIANCES[data], tuple(families), normalized=False)
 
 
 def _check_sizes(tables: list[FamilyTable], structure: Structure) -> None:
@@ -315,7 +318,7 @@ def _check_nodes(
     """Check the breadth-first order: each level's children are the next level, in order."""
     n_nodes = len(value)
     need(n_nodes >= 1, f"{what} has no nodes")
-    need(bool((np.diff(child) >= 0).all()), f"{what}: children out of order")
+    need((np.diff(child) >= 0).all(), f"{what}: children out of order")
     need(int(child[0]) == 1 and int(child[-1]) == n_nodes, f"{what}: children out of range")
     bounds = [0, 1]
     for _ in context_arities:
@@ -324,114 +327,92 @@ def _check_nodes(
     need(bounds[-1] == n_nodes, f"{what}: a context is deeper than the parents")
     owner = np.repeat(np.arange(n_nodes), np.diff(child))
     need(int(parent[0]) == 0, f"{what}: the root has a parent")
-    need(bool((parent[1:] == owner).all()), f"{what}: nodes disagree on their parents")
+    need((parent[1:] == owner).all(), f"{what}: nodes disagree on their parents")
     limits = np.repeat([1, *context_arities], np.diff(bounds))
-    need(bool((value >= 0).all() and (value < limits).all()), f"{what}: a context out of range")
+    need((value >= 0).all() and (value < limits).all(), f"{what}: a context out of range")
     ascending = (value[2:] > value[1:-1]) | (parent[2:] != parent[1:-1])
-    need(bool(ascending.all()), f"{what}: contexts out of order")
+    need(ascending.all(), f"{what}: contexts out of order")
 
 
 def _check_cells(arity: int, start: Ints, value: Ints, what: str) -> None:
-    need(bool((np.diff(start) >= 0).all()), f"{what}: cells out of order")
+    need((np.diff(start) >= 0).all(), f"{what}: cells out of order")
     need(int(start[0]) == 0 and int(start[-1]) == len(value), f"{what}: cells out of range")
-    need(bool((value >= 0).all() and (value < arity).all()), f"{what}: a value out of range")
+    need((value >= 0).all() and (value < arity).all(), f"{what}: a value out of range")
     node = np.repeat(np.arange(len(start) - 1), np.diff(start))
     ascending = (value[1:] > value[:-1]) | (node[1:] != node[:-1])
-    need(bool(ascending.all()), f"{what}: values out of order")
+    need(ascending.all(), f"{what}: values out of order")
 
 
-def _check_tree_sums(table: TreeTable, what: str) -> None:
-    """Check that every node's distribution sums to one, without expanding it.
-
-    Values without a cell get the escape, multiplied by the parent's probability if the node
-    inherits: one minus the parent's probabilities of the node's own cells.
-    """
-    tree, node = table.contexts, table.contexts.cell_nodes()
-    n_nodes = tree.n_nodes
-    own = np.bincount(node, np.exp(table.cell_log_prob), n_nodes)
-    if table.inherit:
-        above = np.bincount(node, _above(table, node), n_nodes)
-        rest = np.maximum(1.0 - above, 0.0)
-    else:
-        rest = (tree.arity - np.diff(tree.node_start)).astype(np.float64)
-    # Nothing remains if every value has a cell, whatever the escape is.
-    escape = np.where(rest > TOLERANCE, np.exp(np.minimum(table.node_log_escape, 700.0)), 0.0)
-    _check_sums(own + escape * rest, what)
-
-
-def _above(table: TreeTable, node: Ints) -> Floats:
-    """Return, per cell, the probability of its value in the node's parent."""
-    tree = table.contexts
-    keys = node * tree.arity + tree.cell_value
-    probability = np.exp(table.cell_log_prob)
-    at = tree.node_parent[node]
-    factor = np.ones(node.shape[0])
-    result = np.where(node == 0, 1.0 / tree.arity, 0.0)  # the root's parent is uniform
-    waiting = np.flatnonzero(node > 0)
-    while waiting.size:
-        wanted = at[waiting] * tree.arity + tree.cell_value[waiting]
-        place = np.minimum(np.searchsorted(keys, wanted), keys.shape[0] - 1)
-        found = keys[place] == wanted
-        result[waiting[found]] = factor[waiting[found]] * probability[place[found]]
-        waiting = waiting[~found]
-        factor[waiting] *= np.exp(np.minimum(table.node_log_escape[at[waiting]], 700.0))
-        top = waiting[at[waiting] == 0]
-        result[top] = factor[top] / tree.arity
-        waiting = waiting[at[waiting] > 0]
-        at[waiting] = tree.node_parent[at[waiting]]
-    return result
-
-
-def check_probabilities(tables: Tables, structure: Structure, domain: Domain) -> None:
-    """Reject tables with wrong shapes, with logarithms out of range, or that don't sum to one."""
-    n_families, n_classes = len(structure.selected), domain.n_classes
-    if len(tables.families) != n_families or tables.log_prior.shape != (n_classes,):
-        raise ConfigurationError(
-            f"{len(tables.families)} tables and the prior of {tables.log_prior.shape} classes do "
-            f"not fit {n_families} features and {n_classes} classes. Give one table per feature."
-        )
-    _check_logs([tables.log_prior], "the class prior")
-    if tables.normalized:
-        _check_sums(np.exp(tables.log_prior).sum(keepdims=True), "the class prior")
-    for at, table in enumerate(tables.families):
-        members = (*structure.parent_indices[at], structure.selected[at])
-        wanted = tuple(int(domain.arities[m]) for m in members)
-        what = f"the table of {structure.names[members[-1]]!r}"
-        if tuple(table.member_arities) != wanted or table.n_classes != n_classes:
-            raise ConfigurationError(
-                f"{what} has the shape {(*table.member_arities, table.n_classes)}; "
-                f"{(*wanted, n_classes)} is expected: the parents, the feature, the classes."
-            )
-        _check_table(table, what, normalized=tables.normalized)
+def check_reference(data: Any, codebook: Codebook) -> Reference | None:
+    """Return the validated reference in a model file's header, or None if it has none."""
+    if data is None:
+        return None
+    of_columns = {"ends": [list], "cells": [list], "bounds": [list]}
+    conform(data, {**of_columns, "pairs": [[int]], "calibration": [list]}, "reference")
+    columns, n_classes, pairs = codebook.columns, len(codebook.classes), data["pairs"]
+    for name in of_columns:
+        need(len(data[name]) == len(columns), f"the reference's {name} are malformed")
+    known = all(len(pair) == 2 and all(0 <= i < len(columns) for i in pair) for pair in pairs)
+    need(known, "a pair of the reference isn't known")
+    shapes: dict[str, tuple[int, ...]] = {
+        "classes": (n_classes,),
+        "expected": (n_classes,),
+        "assumed": (n_classes,),
+        "estimated": (n_classes if data.get("estimated") else 0,),
+        "pair_counts": (len(pairs), MOST_GROUPS, MOST_GROUPS),
+        "class_counts": (len(columns), MOST_GROUPS, n_classes),
+    }
+    found: dict[str, Any]
+    found = {name: _numbers(data.get(name), name, *shape) for name, shape in shapes.items()}
+    found["cells"], found["ends"], found["bounds"] = [], [], []
+    for at, column in enumerate(columns):
+        end = _numbers(data["ends"][at], "ends", len(data["ends"][at]))
+        numeric, what = isinstance(column, NumericColumn), f"of {column.name!r}"
+        need(not len(end) or numeric, f"the reference has ends {what}, no number")
+        need((np.diff(end) > 0).all(), f"the reference's ends {what} descend")
+        size = len(end) or column.arity - (column.missing_code is not None)
+        bound = _numbers(data["bounds"][at], "bounds", MOST_GROUPS - 1)
+        whole = (bound == np.rint(bound)).all()
+        need(whole and (np.diff(bound) >= 0).all(), f"the reference's groups {what} descend")
+        found["ends"].append(end)
+        found["cells"].append(_numbers(data["cells"][at], "cells", size + 3))
+        found["bounds"].append(bound.astype(np.int64))
+    counted = [*(found[name] for name in shapes), *found["cells"]]
+    need(all((one >= 0).all() for one in counted), "the reference has a negative count")
+    need(found["classes"].sum() > 0, "the reference has no rows")
+    shares = [found[name] for name in ("expected", "assumed", "estimated") if found[name].size]
+    good = all(abs(float(one.sum()) - 1) < 1e-6 for one in shares)
+    need(good, "the reference's shares don't sum to one")
+    scores = _numbers(data.get("scores"), "scores", len(LEVELS) if data.get("scores") else 0)
+    need((np.diff(scores) >= 0).all(), "the reference's scores descend")
+    calibration = [_numbers(one, "calibration", 2) for one in data["calibration"]]
+    need(len(calibration) == n_classes, "the reference's calibration is malformed")
+    found |= {name: tuple(found[name]) for name in of_columns}
+    found |= {"calibration": np.array(calibration), "pairs": tuple(map(tuple, pairs))}
+    return Reference(**found, scores=scores)
 
 
-def _check_table(table: FamilyTable, what: str, *, normalized: bool) -> None:
-    _check_logs(list(table_arrays(table).values()), what)
-    if not normalized:
-        return
-    if isinstance(table, TreeTable):
-        _check_tree_sums(table, what)
-    elif isinstance(table, GroupedTable):
-        inside = np.zeros(table.log_group.shape[-2:])
-        np.add.at(inside, table.member_groups[-1], np.exp(table.log_within))
-        _check_sums(inside, what)
-        _check_sums(np.exp(table.log_group).sum(axis=-2), what)
-    else:
-        _check_sums(np.exp(table.log_prob).sum(axis=-2), what)
+def _numbers(data: Any, name: str, *shape: int) -> Floats:
+    """Return finite numbers as an array of a given shape."""
+    conform(data, list, f"the reference's {name}")
+    good = all(type(x) in (int, float) and abs(x) <= sys.float_info.max for x in data)
+    need(good and len(data) == prod(shape), f"the reference's {name} are malformed")
+    return np.array(data, np.float64).reshape(shape)
 
 
-def _check_logs(arrays: list[Floats], what: str) -> None:
-    # No learner returns a probability of zero, which could make a row impossible in every
-    # class and leave it without a posterior. A comparison with NaN is false.
-    if not all((np.abs(array) <= MOST_LOG).all() for array in arrays):
-        raise ConfigurationError(
-            f"{what} has a logarithm out of range. Give finite logarithms of probabilities."
-        )
-
-
-def _check_sums(sums: Floats, what: str) -> None:
-    if not (np.abs(sums - 1.0) <= TOLERANCE).all():
-        raise ConfigurationError(
-            f"{what} does not sum to one. Divide by the sums, or mark the tables as scores: "
-            "Tables(..., normalized=False)."
-        )
+def check_calibration(data: Any, n_classes: int) -> Calibration | None:
+    """Return the calibration in a model file; raise if it's invalid."""
+    if data is None:
+        return None
+    lists = {"labels": [int], "scores": [int], "rows": [int]}
+    conform(data, lists, "the calibration")
+    whole = all(0 <= one < 2**53 for name in lists for one in data[name])
+    need(whole, "the calibration holds something that isn't a count")
+    labels, scores, rows = (np.array(data[name], np.int64) for name in lists)
+    need(len(rows) == n_classes and len(labels) == len(scores), "the calibration is ragged")
+    need((labels < n_classes).all(), "the calibration has other classes")
+    weights = [1.0] * len(labels) if data.get("weights") is None else data["weights"]
+    conform(weights, list, "the calibration's weights")
+    fits = all(type(one) in (int, float) and one > 0 for one in weights)
+    need(fits and len(weights) == len(labels), "the calibration has other weights")
+    return Calibration(labels, scores, np.array(weights, np.float64), rows)

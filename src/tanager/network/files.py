@@ -39,14 +39,14 @@ from tanager.atomic import replacing
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.network.checks import (
     TREE_INTEGERS,
+    check_calibration,
     check_codebook,
     check_history,
+    check_reference,
     check_structure,
     check_tables,
 )
 from tanager.network.network import Network
-from tanager.network.reference import check_reference
-from tanager.network.uncertainty import check_calibration
 from tanager.parameters.spread import level_codes, prior_levels, table_arrays
 from tanager.parameters.tables import DenseTable, GroupedTable, TreeTable
 

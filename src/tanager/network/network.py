@@ -7,6 +7,7 @@ and listed in the class under the names of its methods.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib import import_module
@@ -14,10 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from tanager.codes import Codebook, Codes
+from tanager.codes import Codebook, Codes, Domain
 from tanager.errors import ConfigurationError
 from tanager.network import answers, editing, graph, queries
-from tanager.network.checks import check_probabilities
 from tanager.network.decisions import decide
 from tanager.network.drift import Watch, familiarity, find_drift, surprise, watch_codebook
 from tanager.network.editing import Edit
@@ -29,9 +29,13 @@ from tanager.network.reference import Reference
 from tanager.network.sensitivity import find_sensitivity
 from tanager.network.uncertainty import Calibration
 from tanager.network.views import Views
-from tanager.numerics import Floats
-from tanager.parameters import Tables
+from tanager.numerics import Floats, Ints
+from tanager.parameters import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
+from tanager.parameters.spread import table_arrays
 from tanager.structure import Structure
+
+TOLERANCE = 1e-6  # largest deviation of a distribution's sum from one
+MOST_LOG = 1e9  # far beyond those of any learner; sums of such numbers are still finite
 
 
 @dataclass(frozen=True)
@@ -114,7 +118,7 @@ class Network:
     _repr_html_ = graph.network_html
 
     def __post_init__(self) -> None:
-        check_probabilities(self.tables, self.structure, self.codebook.domain)
+        _check_probabilities(self.tables, self.structure, self.codebook.domain)
 
     def _asked(self) -> Network:
         """Return the network of what decides: itself, as a classifier returns its own."""
@@ -252,3 +256,93 @@ def network_of(model: Any) -> Network:
         "the classifier first; for a pipeline or a search, pass the fitted classifier inside: "
         "pipeline[-1], search.best_estimator_."
     )
+
+
+def _check_probabilities(tables: Tables, structure: Structure, domain: Domain) -> None:
+    """Reject tables with wrong shapes, with logarithms out of range, or that don't sum to one."""
+    n_families, n_classes = len(structure.selected), domain.n_classes
+    if len(tables.families) != n_families or tables.log_prior.shape != (n_classes,):
+        raise ConfigurationError(
+            f"{len(tables.families)} tables and the prior of {tables.log_prior.shape} classes do "
+            f"not fit {n_families} features and {n_classes} classes. Give one table per feature."
+        )
+    prior = [tables.log_prior]
+    parts: list[tuple[str, list[Floats], Iterator[Floats]]]
+    parts = [("the class prior", prior, (np.exp(logs).sum(keepdims=True) for logs in prior))]
+    for at, table in enumerate(tables.families):
+        members = (*structure.parent_indices[at], structure.selected[at])
+        wanted = tuple(int(domain.arities[m]) for m in members)
+        what = f"the table of {structure.names[members[-1]]!r}"
+        if tuple(table.member_arities) != wanted or table.n_classes != n_classes:
+            raise ConfigurationError(
+                f"{what} has the shape {(*table.member_arities, table.n_classes)}; "
+                f"{(*wanted, n_classes)} is expected: the parents, the feature, the classes."
+            )
+        parts.append((what, list(table_arrays(table).values()), _sums(table)))
+    for what, arrays, sums in parts:
+        # No learner returns a probability of zero, which could make a row impossible in every
+        # class and leave it without a posterior. A comparison with NaN is false.
+        if not all((np.abs(array) <= MOST_LOG).all() for array in arrays):
+            raise ConfigurationError(
+                f"{what} has a logarithm out of range. Give finite logarithms of probabilities."
+            )
+        if tables.normalized and not all((np.abs(s - 1.0) <= TOLERANCE).all() for s in sums):
+            raise ConfigurationError(
+                f"{what} does not sum to one. Divide by the sums, or mark the tables as scores: "
+                "Tables(..., normalized=False)."
+            )
+
+
+def _sums(table: FamilyTable) -> Iterator[Floats]:
+    """Yield the sums of a table's distributions."""
+    if isinstance(table, DenseTable):
+        yield np.exp(table.log_prob).sum(axis=-2)
+    elif isinstance(table, GroupedTable):
+        inside = np.zeros(table.log_group.shape[-2:])
+        np.add.at(inside, table.member_groups[-1], np.exp(table.log_within))
+        yield inside
+        yield np.exp(table.log_group).sum(axis=-2)
+    else:
+        yield _tree_sums(table)
+
+
+def _tree_sums(table: TreeTable) -> Floats:
+    """Return the sum of every node's distribution, without expanding it.
+
+    Values without a cell get the escape, multiplied by the parent's probability if the node
+    inherits: one minus the parent's probabilities of the node's own cells.
+    """
+    tree, node = table.contexts, table.contexts.cell_nodes()
+    n_nodes = tree.n_nodes
+    own = np.bincount(node, np.exp(table.cell_log_prob), n_nodes)
+    if table.inherit:
+        above = np.bincount(node, _above(table, node), n_nodes)
+        rest = np.maximum(1.0 - above, 0.0)
+    else:
+        rest = (tree.arity - np.diff(tree.node_start)).astype(np.float64)
+    # Nothing remains if every value has a cell, whatever the escape is.
+    escape = np.where(rest > TOLERANCE, np.exp(np.minimum(table.node_log_escape, 700.0)), 0.0)
+    return np.asarray(own + escape * rest)
+
+
+def _above(table: TreeTable, node: Ints) -> Floats:
+    """Return, per cell, the probability of its value in the node's parent."""
+    tree = table.contexts
+    keys = node * tree.arity + tree.cell_value
+    probability = np.exp(table.cell_log_prob)
+    at = tree.node_parent[node]
+    factor = np.ones(node.shape[0])
+    result = np.where(node == 0, 1.0 / tree.arity, 0.0)  # the root's parent is uniform
+    waiting = np.flatnonzero(node > 0)
+    while waiting.size:
+        wanted = at[waiting] * tree.arity + tree.cell_value[waiting]
+        place = np.minimum(np.searchsorted(keys, wanted), keys.shape[0] - 1)
+        found = keys[place] == wanted
+        result[waiting[found]] = factor[waiting[found]] * probability[place[found]]
+        waiting = waiting[~found]
+        factor[waiting] *= np.exp(np.minimum(table.node_log_escape[at[waiting]], 700.0))
+        top = waiting[at[waiting] == 0]
+        result[top] = factor[top] / tree.arity
+        waiting = waiting[at[waiting] > 0]
+        at[waiting] = tree.node_parent[at[waiting]]
+    return result

@@ -13,7 +13,6 @@ For pairs, the model's codes are merged into at most `MOST_GROUPS` groups of sim
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -21,13 +20,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Codebook, Codes, Column, MatchedTable, NumericColumn, Rows
+from tanager.codes import Codes, Column, MatchedTable, NumericColumn, Rows
 from tanager.codes.columns import SeenNumbers
 from tanager.codes.hashing import sample_rows
 from tanager.counts import Counts, fingerprint_counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.network.checks import conform, need
 from tanager.network.shifts import estimate_shares, recalibrate
 from tanager.numerics import Floats, log_softmax, log_sum_exp
 from tanager.parameters.tables import HeldOutRows
@@ -286,66 +284,3 @@ def labelled_codes(
             yield batch.codes, table.labels(batch)
         else:
             yield batch.codes, labels[batch.start : batch.start + batch.n_rows]
-
-
-def check_reference(data: Any, codebook: Codebook) -> Reference | None:
-    """Return the validated reference in a model file's header, or None if it has none."""
-    if data is None:
-        return None
-    conform(data, {"pairs": [[int]]}, "reference")
-    columns, n_classes = codebook.columns, len(codebook.classes)
-    n, pairs = len(columns), data["pairs"]
-    shapes: dict[str, tuple[int | None, ...]] = {
-        "classes": (n_classes,),
-        "expected": (n_classes,),
-        "assumed": (n_classes,),
-        "estimated": (None,),
-        "calibration": (n_classes, 2),
-        "ends": (n, None),
-        "cells": (n, None),
-        "bounds": (n, MOST_GROUPS - 1),
-        "pair_counts": (len(pairs) * MOST_GROUPS**2,),
-        "class_counts": (n * MOST_GROUPS * n_classes,),
-        "scores": (None,),
-    }
-    found = {name: _numbers(data.get(name), shape, name) for name, shape in shapes.items()}
-    need(bool(found["classes"].sum() > 0), "the reference has no rows")
-    of_columns = (found[name] for name in ("ends", "cells", "bounds"))
-    for column, end, cell, bound in zip(columns, *of_columns, strict=True):
-        name, n_known = column.name, column.arity - (column.missing_code is not None)
-        numeric = isinstance(column, NumericColumn)
-        need(not len(end) or numeric, f"the reference has ends of {name!r}, no number")
-        need(bool((np.diff(end) > 0).all()), f"the reference's ends of {name!r} descend")
-        size = len(end) or n_known
-        need(len(cell) == size + 3, f"the reference of {name!r} has another size")
-        good = (np.diff(bound) >= 0).all() and (bound == np.rint(bound)).all()
-        need(bool(good), f"the reference's groups of {name!r} descend")
-    known = all(len(pair) == 2 and all(0 <= i < n for i in pair) for pair in pairs)
-    need(known, "a pair of the reference isn't known")
-    scores, estimated = found["scores"], found["estimated"]
-    need(len(scores) in (0, len(LEVELS)), "the reference has another number of scores")
-    need(bool((np.diff(scores) >= 0).all()), "the reference's scores descend")
-    counts = ("classes", "expected", "assumed", "estimated", "pair_counts", "class_counts")
-    counted = [*(found[name] for name in counts), *found["cells"]]
-    need(all(bool((one >= 0).all()) for one in counted), "the reference has a negative count")
-    need(len(estimated) in (0, n_classes), "the reference's estimated are malformed")
-    shares = (found["expected"], found["assumed"], *([estimated] if len(estimated) else []))
-    good = all(abs(float(one.sum()) - 1) < 1e-6 for one in shares)
-    need(good, "the reference's shares don't sum to one")
-    found["calibration"] = np.array(found["calibration"]).reshape(n_classes, 2)
-    found["bounds"] = tuple(one.astype(np.int64) for one in found["bounds"])
-    found["pair_counts"] = found["pair_counts"].reshape(-1, MOST_GROUPS, MOST_GROUPS)
-    found["class_counts"] = found["class_counts"].reshape(n, MOST_GROUPS, n_classes)
-    return Reference(**found, pairs=tuple((i, j) for i, j in pairs))
-
-
-def _numbers(data: Any, shape: tuple[int | None, ...], name: str) -> Any:
-    """Return finite numbers of a given shape, with None for any size; one array per row if 2-D."""
-    n, *inner = shape
-    conform(data, list, f"the reference's {name}")
-    need(n is None or len(data) == n, f"the reference's {name} are malformed")
-    if inner:
-        return tuple(_numbers(one, tuple(inner), name) for one in data)
-    good = all(type(x) in (int, float) and abs(x) <= sys.float_info.max for x in data)
-    need(good, f"the reference's {name} are malformed")
-    return np.array(data, np.float64)

@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 from tanager.codes import Codes
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError
-from tanager.network.checks import conform, need
 from tanager.numerics import Floats
 from tanager.parameters import Tables, posterior
 from tanager.parameters.spread import reaches, table_arrays
@@ -165,24 +164,6 @@ class Calibration(EqualByArrays):
         weights = None if (self.weights == 1.0).all() else self.weights.tolist()
         lists = {name: getattr(self, name).tolist() for name in ("labels", "scores", "rows")}
         return {**lists, "weights": weights}
-
-
-def check_calibration(data: Any, n_classes: int) -> Calibration | None:
-    """Return the calibration in a model file; raise if it's invalid."""
-    if data is None:
-        return None
-    lists = {"labels": [int], "scores": [int], "rows": [int]}
-    conform(data, lists, "the calibration")
-    whole = all(0 <= one < 2**53 for name in lists for one in data[name])
-    need(whole, "the calibration holds something that isn't a count")
-    labels, scores, rows = (np.array(data[name], np.int64) for name in lists)
-    need(len(rows) == n_classes and len(labels) == len(scores), "the calibration is ragged")
-    need(bool((labels < n_classes).all()), "the calibration has other classes")
-    weights = [1.0] * len(labels) if data.get("weights") is None else data["weights"]
-    conform(weights, list, "the calibration's weights")
-    fits = all(type(one) in (int, float) and one > 0 for one in weights)
-    need(fits and len(weights) == len(labels), "the calibration has other weights")
-    return Calibration(labels, scores, np.array(weights, np.float64), rows)
 
 
 class PredictionSets:
