@@ -12,8 +12,8 @@ import pytest
 
 from tanager import BayesNetClassifier, load, save
 from tanager.codes import CategoricalColumn, Codebook, learn_codebook
-from tanager.codes.asked import join_orders
 from tanager.codes.columns import NumericColumn, show_cuts
+from tanager.codes.seeing import join_orders
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import group_labels

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from tanager.codes import encode_rows, learn_codebook
 from tanager.codes import rows as rows_module
-from tanager.codes.hashing import row_hash
-from tanager.codes.seeing import RowSample
+from tanager.codes.hashing import RowSample, row_hash
 from tanager.codes.targets import exact_sums, to_float
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import DataError, MemoryBoundError

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Chunk, Codebook, Rows
-from tanager.codes.asked import feature_index
+from tanager.codes.audit import feature_index
 from tanager.codes.rows import ADDED_ROWS, code_dtype
 from tanager.codes.targets import class_factors
 from tanager.counts import Counts, PriorCounts

@@ -37,8 +37,14 @@ from tanager.cli.output import (
     print_json,
     report_model,
 )
-from tanager.codes.asked import as_date_styles, feature_index, parse_orders, read_dates
-from tanager.codes.audit import ColumnSheet, describe_columns
+from tanager.codes.audit import (
+    ColumnSheet,
+    as_date_styles,
+    describe_columns,
+    feature_index,
+    parse_orders,
+    read_dates,
+)
 from tanager.errors import ConfigurationError, EngineError, listed
 from tanager.parameters.registry import resolve_pair
 from tanager.structure import Constraints

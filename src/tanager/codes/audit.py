@@ -1,19 +1,24 @@
-"""Audit columns before learning: find those that aren't what they seem, and decide what to do."""
+"""What columns are before anything is learned: what the user says, and what an audit finds.
+
+The user may give the order of categories and the texts that are dates. The audit finds columns
+that aren't what they seem, and decides what to do with them.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tanager.codes.reading import AUDITED_DATES, NUMBER_STYLES, Reading, parse_texts
-from tanager.codes.values import has_order
+from tanager.codes.reading import AUDITED_DATES, DATE_STYLES, NUMBER_STYLES, Reading, parse_texts
+from tanager.codes.values import has_order, is_temporal
+from tanager.errors import ConfigurationError, DataError, invalid
 from tanager.sources import Source
-from tanager.sources.gate import is_text, value_type
+from tanager.sources.gate import admit_column, is_text, value_type
 
 AUDIT_ROWS = 100_000  # for files; a table in memory is audited completely
 NEAR_UNIQUE = 0.9  # distinct values per row from which a column is taken for an identifier
@@ -82,8 +87,8 @@ def describe_columns(
     for name in categorical:
         findings[name] = Finding(name, "categories", "taken as categories", "as asked")
     sheets = []
-    for name, chunks in _look(table, table.names).items():
-        column = pa.chunked_array(chunks).cast(value_type(chunks[0].type))
+    for name, audited in _look(table, table.names).items():
+        column = audited.cast(value_type(audited.type))
         known = column.filter(pc.invert(column.is_null(nan_is_null=True)))
         if name == target and is_text(known.type):
             spelled = _judge_spellings(name, known.unique())
@@ -124,16 +129,16 @@ def audit_columns(table: Source, features: Collection[str], kept: Collection[str
     if not suspects:
         return []
     found = [
-        judge_texts(name, *_distinct_texts(chunks)) if name in texts else _judge_ids(name, chunks)
-        for name, chunks in _look(table, suspects).items()
+        judge_texts(name, *_distinct_texts(column)) if name in texts else _judge_ids(name, column)
+        for name, column in _look(table, suspects).items()
     ]
     return [finding for finding in found if finding is not None]
 
 
-def _look(table: Source, columns: Sequence[str]) -> dict[str, list[pa.Array]]:
-    """Return the audited rows of some columns, in chunks."""
+def _look(table: Source, columns: Sequence[str]) -> dict[str, pa.ChunkedArray]:
+    """Return the audited rows of some columns."""
     batches = list(_sample(table, list(columns)))
-    return {name: [batch.column(name) for batch in batches] for name in columns}
+    return {name: pa.chunked_array([one.column(name) for one in batches]) for name in columns}
 
 
 def _sample(table: Source, columns: list[str]) -> Iterator[pa.RecordBatch]:
@@ -153,21 +158,12 @@ def _sample(table: Source, columns: list[str]) -> Iterator[pa.RecordBatch]:
                 break
 
 
-def sample_texts(table: Source, column: str) -> pa.Array:
-    """Return the distinct texts of a column in the audited rows."""
-    return _distinct_texts(_look(table, [column])[column])[0]
-
-
-def _distinct_texts(chunks: list[pa.Array]) -> tuple[pa.Array, int]:
+def _distinct_texts(column: pa.ChunkedArray) -> tuple[pa.Array, int]:
     """Return the distinct texts, and the number of rows that aren't missing."""
-    known, distinct = 0, pa.array([], pa.string())
-    for chunk in chunks:
-        known += len(chunk) - chunk.null_count
-        values = chunk.drop_null().unique()
-        if pa.types.is_dictionary(values.type):
-            values = values.dictionary_decode()
-        distinct = pa.concat_arrays([distinct, values.cast(pa.string())]).unique()
-    return distinct, known
+    values = column.unify_dictionaries().unique().drop_null()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return values.cast(pa.string()).unique(), len(column) - column.null_count
 
 
 def judge_texts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
@@ -268,9 +264,9 @@ def _judge_spellings(name: str, distinct: pa.Array) -> Finding | None:
     return Finding(name, "spellings", "none", reason)
 
 
-def _judge_ids(name: str, chunks: list[pa.Array]) -> Finding | None:
+def _judge_ids(name: str, column: pa.ChunkedArray) -> Finding | None:
     """Find row numbers and unique whole numbers in columns whose name suggests an identifier."""
-    values = pa.chunked_array(chunks).drop_null().slice(0, AUDIT_ROWS).to_numpy()
+    values = column.drop_null().slice(0, AUDIT_ROWS).to_numpy()
     if name in _INDEX_NAMES and len(values) > 1 and bool((np.diff(values) == 1).all()):
         reason = f"row numbers from {int(values[0]):,} on"
         return Finding(name, "row numbers", "left out", reason, Reading("nothing"))
@@ -302,3 +298,128 @@ def _listed(strays: list[str]) -> str:
         return ""
     shown = ", ".join(repr(s) for s in sorted(strays))
     return f"; {shown} count{'s' if len(strays) == 1 else ''} as missing"
+
+
+def feature_index(features: Sequence[str], one: Any, where: str) -> int:
+    """Return the index of a feature given by name or index; `where` is the option it's from."""
+    if isinstance(one, str) and one in features:
+        return list(features).index(one)
+    if isinstance(one, int) and -len(features) <= one < len(features):
+        return one % len(features)
+    raise ConfigurationError(
+        f"{where} names {one!r}, which is not a feature. "
+        f"The features are: {', '.join(features[:30])}.",
+        parameter=where,
+    )
+
+
+def parse_orders(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Parse orders given as strings into the mapping that `BayesNetClassifier` accepts.
+
+    >>> parse_orders(["size=S,M,L"])
+    {'size': ['S', 'M', 'L']}
+    """
+    found = {}
+    for text in texts:
+        name, _, values = text.rpartition("=")
+        if not name or "," not in values:
+            allowed = "a column, '=', and its values from first to last, such as size=S,M,L"
+            raise invalid("ordered", text, allowed)
+        found[name] = [value.strip() for value in values.split(",")]
+    return found
+
+
+def read_orders(table: Source, features: Sequence[str], asked: Any) -> dict[int, pa.Array]:
+    """Return the values, from first to last, of each feature that the user gave an order for."""
+    if asked is not None and not isinstance(asked, Mapping):
+        example = "{'size': ['S', 'M', 'L']}"
+        allowed = f"a mapping of features to their values from first to last ({example}), or None"
+        raise invalid("ordered", asked, allowed)
+    found = {}
+    for key, values in (asked or {}).items():
+        at = feature_index(features, key, "ordered")
+        name = features[at]
+        listing = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str)
+        given = list(values) if listing else []
+        simple = all(isinstance(value, Hashable) and value == value for value in given)
+        if len(given) < 2 or not simple or None in given or len(set(given)) < len(given):
+            allowed = "a list of at least two different values, first to last, none missing"
+            raise invalid(f"ordered[{name!r}]", values, allowed)
+        if is_temporal(table.schema.field(name).type):
+            raise ConfigurationError(
+                f"ordered names {name!r}, a column of dates or times, which have an order of "
+                "their own. Leave it out.",
+                parameter="ordered",
+            )
+        try:
+            found[at] = admit_column(given, f"ordered[{name!r}]")
+        except DataError as error:
+            raise ConfigurationError(str(error), parameter="ordered") from error
+    return found
+
+
+def as_date_styles(dates: Any) -> dict[str, str | None]:
+    """Return the user's dates (names, ``name=style`` strings, or a mapping) as styles by column.
+
+    >>> as_date_styles(["born", "paid=%d/%m/%Y"])
+    {'born': None, 'paid': '%d/%m/%Y'}
+    """
+    if dates is None:
+        return {}
+    given = [dates] if isinstance(dates, str) else dates
+    if isinstance(given, Iterable) and not isinstance(given, Mapping):
+        given = list(given)
+    if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
+        raise invalid("dates", dates, "names of columns, a mapping of them to styles, or None")
+    if isinstance(given, Mapping):
+        styles = dict(given)
+    else:
+        styles = {}
+        for text in given:
+            name, mark, style = text.rpartition("=")
+            found = mark and (style in DATE_STYLES or "%" in style)
+            styles[name if found else text] = style if found else None
+    for name, style in styles.items():
+        if style not in (None, *DATE_STYLES):
+            raise invalid(f"dates[{name!r}]", style, ", ".join(DATE_STYLES))
+    return styles
+
+
+def read_dates(table: Source, features: Sequence[str], dates: Any) -> dict[str, Reading]:
+    """Return how to parse the columns declared as dates; columns of a date type need no parsing."""
+    readings = {}
+    for name, style in as_date_styles(dates).items():
+        feature_index(features, name, "dates")
+        kind = table.schema.field(name).type
+        if is_text(kind):
+            texts, _ = _distinct_texts(_look(table, [name])[name])
+            readings[name] = Reading("date", _find_style(name, texts, style))
+        elif not is_temporal(kind):
+            raise DataError(
+                f"dates names {name!r}, which holds {kind}, not text. Convert it to dates "
+                "or to text first.",
+                parameter="dates",
+            )
+    return readings
+
+
+def _find_style(name: str, texts: pa.Array, asked: str | None) -> str:
+    """Return the style that parses the most texts; raise if none does or several are tied."""
+    styles = DATE_STYLES if asked is None else (asked,)
+    known = {style: len(texts) - parse_texts(texts, "date", style).null_count for style in styles}
+    most = max(known.values())
+    if most == 0:
+        shown = f"no text of it, such as {texts[0].as_py()!r}," if len(texts) else "no row of it"
+        raise DataError(
+            f"dates names {name!r}, and {shown} is a date written as {' or '.join(styles)}. Name "
+            "the style, or take the column as it is.",
+            parameter="dates",
+        )
+    best = [style for style, n in known.items() if n == most]
+    if len(best) > 1:
+        raise ConfigurationError(
+            f"dates: {name!r} matches several formats: {' and '.join(best)}. Choose one: "
+            f"'{name}={best[0]}'.",
+            parameter="dates",
+        )
+    return best[0]

@@ -10,16 +10,29 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.asked import as_date_styles, feature_index, read_dates, read_orders
-from tanager.codes.audit import Finding, audit_columns
+from tanager.codes.audit import (
+    Finding,
+    as_date_styles,
+    audit_columns,
+    feature_index,
+    read_dates,
+    read_orders,
+)
 from tanager.codes.codebook import Codebook, MatchedTable
 from tanager.codes.coding import RawRows, code_rows
 from tanager.codes.columns import CategoricalColumn
 from tanager.codes.cuts import check_bins
-from tanager.codes.pooling import pool_rare
 from tanager.codes.reading import Reading, read_columns
 from tanager.codes.rows import MAX_CELLS, Rows
-from tanager.codes.seeing import Making, SeeingPass, Seen, SeenCategory, SeenFeature, SeenNumeric
+from tanager.codes.seeing import (
+    Making,
+    SeeingPass,
+    Seen,
+    SeenCategory,
+    SeenFeature,
+    SeenNumeric,
+    pool_rare,
+)
 from tanager.codes.targets import (
     as_labels,
     class_array,

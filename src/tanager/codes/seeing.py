@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
@@ -11,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.asked import arrange_values, join_orders
-from tanager.codes.coding import RawChunk
+from tanager.codes.audit import Finding
+from tanager.codes.coding import RawChunk, RawRows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.cuts import learn_cuts, see_numbers
-from tanager.codes.hashing import row_hash
+from tanager.codes.hashing import RowSample
 from tanager.codes.rows import MAX_ARITY, exact_weights
 from tanager.codes.targets import check_n_classes, check_no_null, exact_count, exact_sums, to_float
 from tanager.codes.values import (
+    can_pool,
     distinct_values,
     family_of,
     has_order,
@@ -28,9 +29,12 @@ from tanager.codes.values import (
     too_many_error,
     unite_values,
 )
+from tanager.engines import FitContext, Sums
+from tanager.errors import ConfigurationError, DataError, listed
 from tanager.numerics import Floats, Ints
 
 OTHERS = "(other values)"  # the name of the code shared by rare values
+_WORDS = {"integer": "whole numbers", "real": "numbers", "boolean": "booleans", "text": "text"}
 
 
 class Making(NamedTuple):
@@ -43,76 +47,41 @@ class Making(NamedTuple):
     bins: str | int
 
 
-class RowSample:
-    """Keeps the `size` rows whose index has the smallest hash under the seed.
+def join_orders(a: pa.Array | None, b: pa.Array | None, name: str) -> pa.Array | None:
+    """Merge the orders of two parts of a column; one must contain the other."""
+    if a is None or b is None or a.equals(b):
+        return b if a is None else a
+    more, less = (a, b) if len(a) >= len(b) else (b, a)
+    part = set(less.to_pylist())
+    if [value for value in more.to_pylist() if value in part] == less.to_pylist():
+        return more
+    raise DataError(
+        f"Two parts of the table give the values of {name!r} in different orders: "
+        f"{listed(a.to_pylist())}, and {listed(b.to_pylist())}. Say the order with "
+        f"ordered={{{name!r}: [...]}}."
+    )
 
-    Rows are stored in blocks, each a list of arrays: hashes, row indices, label ids, weights, then
-    the numbers by column. Once there are a quarter more rows than `size`, those with the largest
-    hashes are dropped. A table of at most `size` rows is kept as a whole, without hashing.
-    """
 
-    def __init__(self, seed: int, size: int, n_rows: int) -> None:
-        self._seed, self._size, self._all = seed, size, size >= n_rows
-        self._bound = np.uint64(2**64 - 1)
-        self._blocks: list[list[NDArray[Any]]] = []
-        self._weighted = False
-
-    def add(
-        self, indices: Ints, numbers: list[NDArray[Any]], labels: Ints, weights: Floats | None
-    ) -> None:
-        """Add rows: columns of numbers, and the ids of the labels."""
-        self._weighted |= weights is not None
-        weights = np.ones(len(labels)) if weights is None else weights
-        none = np.zeros(len(labels), np.uint64)
-        hashes = none if self._all else row_hash(self._seed, indices)
-        self._offer([hashes, indices, labels, weights, *numbers])
-
-    def merge(self, other: RowSample, ids: Ints) -> None:
-        """Add another sample; its label id k is ids[k] here."""
-        self._weighted |= other._weighted
-        for hashes, rows, labels, *rest in other._blocks:
-            self._offer([hashes, rows, ids[labels], *rest])
-
-    def _offer(self, block: list[NDArray[Any]]) -> None:
-        self._blocks.append(self._below_bound(block))
-        if not self._all and sum(len(one[0]) for one in self._blocks) > self._size * 5 // 4:
-            self.tighten()
-
-    def _below_bound(self, block: list[NDArray[Any]]) -> list[NDArray[Any]]:
-        kept = block[0] <= self._bound
-        return block if kept.all() else [array[kept] for array in block]
-
-    def tighten(self) -> None:
-        """Lower the bound to the `size` smallest hashes, and drop the other rows."""
-        hashes = np.concatenate([np.zeros(0, np.uint64), *(block[0] for block in self._blocks)])
-        if not self._all and len(hashes) > self._size:
-            self._bound = np.partition(hashes, self._size - 1)[self._size - 1]
-            self._blocks = [self._below_bound(block) for block in self._blocks]
-
-    def take(
-        self, order: Ints, total: float
-    ) -> tuple[list[Floats], NDArray[np.uint16], Floats | None]:
-        """Remove and return the rows in table order: numbers by column, classes, weights.
-
-        Missing numbers are NaN; label k is class order[k]; `total` is the sum of all rows' weights.
-        """
-        blocks, self._blocks = self._blocks, []
-        if not blocks:
-            return [], np.zeros(0, np.uint16), None
-        rows = np.concatenate([block[1] for block in blocks])
-        places = slice(None) if (rows[1:] > rows[:-1]).all() else np.argsort(rows)
-
-        def join(at: int, kind: Any) -> NDArray[Any]:
-            parts = [block[at] for block in blocks]
-            for block in blocks:
-                block[at] = rows[:0]  # so that only one column at a time exists twice
-            joined: NDArray[Any] = np.concatenate(parts, dtype=kind)[places]
-            return joined
-
-        numbers = [join(at, np.float64) for at in range(4, len(blocks[0]))]
-        classes = np.asarray(order)[join(2, np.int64)].astype(np.uint16)
-        weights = exact_weights(join(3, np.float64), total) if self._weighted else None
-        return numbers, classes, weights
+def arrange_values(values: pa.Array, order: pa.Array, name: str) -> pa.Array:
+    """Return the observed values in the given order; raise if one isn't part of it."""
+    family = family_of(values.type, name)
+    try:
+        known = to_family(order, family, name)
+    except DataError as error:
+        raise ConfigurationError(
+            f"ordered[{name!r}] is {listed(order.to_pylist())}, but the column holds "
+            f"{_WORDS[family]}. List the values as the column has them.",
+            parameter="ordered",
+        ) from error
+    place = {value: at for at, value in enumerate(known.to_pylist()) if value is not None}
+    seen = values.to_pylist()
+    strange = [value for value in seen if value not in place]
+    if strange:
+        raise DataError(
+            f"Column {name!r} has the value(s) {listed(strange)}, which aren't in its order: "
+            f"{listed(order.to_pylist())}. Add them to ordered[{name!r}], or make them missing."
+        )
+    return values.take(pa.array(np.argsort([place[value] for value in seen], kind="stable")))
 
 
 @dataclass
@@ -329,4 +298,64 @@ class SeeingPass:
     def finish(self, state: Seen) -> Seen:
         """Reduce the sample to its size."""
         state.sample.tighten()
+        return state
+
+
+def pool_rare(seen: Seen, raw: RawRows, missing: str, context: FitContext) -> list[Finding]:
+    """Reduce categories with too many values to the most frequent ones; return what was done.
+
+    The rows are read once more to weigh the values of these columns. Ordered values aren't pooled,
+    and are rejected later. Of equally frequent values the first are kept, except for values that
+    occur in a single row. (If the least weight isn't that of one row, the weights don't represent
+    frequencies.)
+    """
+    many = {
+        at: one
+        for at, one in enumerate(seen.features)
+        if isinstance(one, SeenCategory) and one.n_codes(missing) > MAX_ARITY
+        if one.order is None and can_pool(one.values)
+    }
+    if not many:
+        return []
+    texts = {at: sort_values(one.values.cast(pa.string())) for at, one in many.items()}
+    weighing = _ValueWeights(texts, seen.total_weight)
+    sums = context.engine.run(weighing, raw, context.progress, "rare values")
+    findings = []
+    for one, values, weights in zip(many.values(), texts.values(), sums, strict=True):
+        n_own = 1 + (one.missing and missing == "value")  # codes of the others, and of "missing"
+        kept = np.argsort(-weights, kind="stable")[: MAX_ARITY - n_own]
+        kept = kept[weights[kept] > 1.0] if weights.min() == 1.0 else kept
+        one.values, one.pooled = values.take(pa.array(kept)), True
+        rarest = (
+            f"the {len(values) - len(kept):,} rarest" if len(kept) else "none occurs twice, so all"
+        )
+        reason = f"{len(values):,} different values: {rarest} share one code"
+        findings.append(Finding(one.name, "many values", "pooled", reason))
+    return findings
+
+
+@dataclass(frozen=True)
+class _ValueWeights(Sums):
+    """Sums the weights of rows by value, for some categorical features."""
+
+    values: Mapping[int, pa.Array]  # the distinct values, as text, by index of the feature
+    total_weight: float
+
+    def zero(self) -> tuple[Floats, ...]:
+        return tuple(np.zeros(len(values)) for values in self.values.values())
+
+    def update(self, state: tuple[Floats, ...], chunk: RawChunk) -> tuple[Floats, ...]:
+        import pyarrow.compute as pc
+
+        chunk = chunk.positive()
+        weights = None
+        if chunk.weights is not None:
+            weights = exact_weights(chunk.weights, self.total_weight)
+        for sums, (at, values) in zip(state, self.values.items(), strict=True):
+            array = chunk.column(at).dictionary_encode()
+            given = to_family(array.dictionary, "text", "")
+            place = pc.index_in(given, value_set=values).take(array.indices)
+            known = place.is_valid().to_numpy(zero_copy_only=False)
+            found = place.drop_null().to_numpy(zero_copy_only=False)
+            sums += np.bincount(found, None if weights is None else weights[known], len(sums))
         return state

@@ -17,8 +17,7 @@ import pyarrow.types as types
 from numpy.typing import NDArray
 
 from tanager.classifiers.priors import parse_signs
-from tanager.codes.asked import as_date_styles, parse_orders
-from tanager.codes.audit import audit_columns
+from tanager.codes.audit import as_date_styles, audit_columns, parse_orders
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.sources import Source, open_source
 from tanager.sources.files import find_files

@@ -13,8 +13,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import get_tags
 
 from tanager.codes import learn_codebook
-from tanager.codes.asked import read_dates
-from tanager.codes.audit import audit_columns
+from tanager.codes.audit import audit_columns, read_dates
 from tanager.engines import FitContext
 from tanager.evaluation.datasets import is_number
 from tanager.sources import open_source
