@@ -129,14 +129,14 @@ def test_the_sample_bounds_what_cuts_are_learned_from():
 @settings(max_examples=60)
 def test_the_sample_is_the_rows_of_the_smallest_hashes(n, step, size, key):
     numbers = np.arange(n, dtype=float)
-    samples = [RowSample(key, size, n), RowSample(key, size, n)]
+    samples = [RowSample(key, size), RowSample(key, size)]
     for k, start in enumerate(range(0, n, step)):
         part = numbers[start : start + step]
         indices = np.arange(start, start + len(part))
         samples[k % 2].add(indices, [part], np.zeros(len(part), dtype=np.int64), None)
     samples[0].merge(samples[1], np.zeros(1, dtype=np.int64))
     samples[0].tighten()
-    taken = samples[0].take(np.zeros(1, dtype=np.int64), 1.0)
+    taken = samples[0].take(np.zeros(1, dtype=np.int64))
     best = np.sort(np.argsort(row_hash(key, np.arange(n)))[:size])
     assert taken[0][0].tolist() == best.tolist()
 

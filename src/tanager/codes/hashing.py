@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes.codebook import Codebook
-from tanager.codes.rows import Choice, Chunk, Rows, exact_weights
+from tanager.codes.rows import Choice, Chunk, Rows
 from tanager.engines import FitContext, KeptChunk, Sums
 from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
@@ -117,34 +117,29 @@ class RowSample:
 
     Rows are stored in blocks, each a list of arrays: hashes, row indices, label ids, weights, then
     the numbers by column. Once there are a quarter more rows than `size`, those with the largest
-    hashes are dropped. A table of at most `size` rows is kept as a whole, without hashing.
+    hashes are dropped.
     """
 
-    def __init__(self, seed: int, size: int, n_rows: int) -> None:
-        self._seed, self._size, self._all = seed, size, size >= n_rows
+    def __init__(self, seed: int, size: int) -> None:
+        self._seed, self._size = seed, size
         self._bound = np.uint64(2**64 - 1)
         self._blocks: list[list[NDArray[Any]]] = []
-        self._weighted = False
 
     def add(
         self, indices: Ints, numbers: list[NDArray[Any]], labels: Ints, weights: Floats | None
     ) -> None:
         """Add rows: columns of numbers, and the ids of the labels."""
-        self._weighted |= weights is not None
         weights = np.ones(len(labels)) if weights is None else weights
-        none = np.zeros(len(labels), np.uint64)
-        hashes = none if self._all else row_hash(self._seed, indices)
-        self._offer([hashes, indices, labels, weights, *numbers])
+        self._offer([row_hash(self._seed, indices), indices, labels, weights, *numbers])
 
     def merge(self, other: RowSample, ids: Ints) -> None:
         """Add another sample; its label id k is ids[k] here."""
-        self._weighted |= other._weighted
         for hashes, rows, labels, *rest in other._blocks:
             self._offer([hashes, rows, ids[labels], *rest])
 
     def _offer(self, block: list[NDArray[Any]]) -> None:
         self._blocks.append(self._below_bound(block))
-        if not self._all and sum(len(one[0]) for one in self._blocks) > self._size * 5 // 4:
+        if sum(len(one[0]) for one in self._blocks) > self._size * 5 // 4:
             self.tighten()
 
     def _below_bound(self, block: list[NDArray[Any]]) -> list[NDArray[Any]]:
@@ -154,20 +149,18 @@ class RowSample:
     def tighten(self) -> None:
         """Lower the bound to the `size` smallest hashes, and drop the other rows."""
         hashes = np.concatenate([np.zeros(0, np.uint64), *(block[0] for block in self._blocks)])
-        if not self._all and len(hashes) > self._size:
+        if len(hashes) > self._size:
             self._bound = np.partition(hashes, self._size - 1)[self._size - 1]
             self._blocks = [self._below_bound(block) for block in self._blocks]
 
-    def take(
-        self, order: Ints, total: float
-    ) -> tuple[list[Floats], NDArray[np.uint16], Floats | None]:
+    def take(self, order: Ints) -> tuple[list[Floats], NDArray[np.uint16], Floats]:
         """Remove and return the rows in table order: numbers by column, classes, weights.
 
-        Missing numbers are NaN; label k is class order[k]; `total` is the sum of all rows' weights.
+        Missing numbers are NaN; label k is class order[k].
         """
         blocks, self._blocks = self._blocks, []
         if not blocks:
-            return [], np.zeros(0, np.uint16), None
+            return [], np.zeros(0, np.uint16), np.zeros(0)
         rows = np.concatenate([block[1] for block in blocks])
         places = slice(None) if (rows[1:] > rows[:-1]).all() else np.argsort(rows)
 
@@ -180,8 +173,7 @@ class RowSample:
 
         numbers = [join(at, np.float64) for at in range(4, len(blocks[0]))]
         classes = np.asarray(order)[join(2, np.int64)].astype(np.uint16)
-        weights = exact_weights(join(3, np.float64), total) if self._weighted else None
-        return numbers, classes, weights
+        return numbers, classes, join(3, np.float64)
 
 
 @dataclass(frozen=True)

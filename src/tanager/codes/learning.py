@@ -23,7 +23,7 @@ from tanager.codes.coding import RawRows, code_rows
 from tanager.codes.columns import CategoricalColumn
 from tanager.codes.cuts import check_bins
 from tanager.codes.reading import Reading, read_columns
-from tanager.codes.rows import MAX_CELLS, Rows
+from tanager.codes.rows import MAX_CELLS, Rows, exact_weights
 from tanager.codes.seeing import (
     Making,
     SeeingPass,
@@ -98,7 +98,7 @@ def learn_codebook(
     n_numeric = sum(isinstance(one, SeenNumeric) for one in blank)
     room = SAMPLE_CELLS[table.in_memory] // max(1, n_numeric)
     sample_rows = max(1, room if table.in_memory else min(room, max_sample))
-    seeing = SeeingPass(blank, known.name, context.row_seed(_SAMPLE_KEY), sample_rows, raw.n_rows)
+    seeing = SeeingPass(blank, known.name, context.row_seed(_SAMPLE_KEY), sample_rows)
     seen = context.engine.run(seeing, raw, context.progress, "codebook")
     if seen.n_rows == 0:
         raise no_weight_error()
@@ -113,7 +113,8 @@ def learn_codebook(
     column, class_labels, order = known.settle(table, seen, coded=labels is not None)
     total = seen.total_weight
     _add_findings(pool_rare(seen, raw, missing, context), context)
-    numbers, codes, weights = seen.sample.take(order, total)
+    numbers, codes, given = seen.sample.take(order)
+    weights = None if seen.unit_weights else exact_weights(given, total)
     numeric = (one for one in seen.features if isinstance(one, SeenNumeric))
     for one, found in zip(numeric, numbers, strict=True):
         one.numbers = found
@@ -279,7 +280,7 @@ def encode_rows(
     if sample_weight is None:
         return code_rows(raw, codebook, False, raw.n_rows, float(raw.n_rows), context)
     bare = RawRows(table, (), name, labels, sample_weight)
-    seeing = SeeingPass((), name or codebook.target.name, 0, 0, raw.n_rows)
+    seeing = SeeingPass((), name or codebook.target.name)
     seen = context.engine.run(seeing, bare, context.progress, "weights")
     if seen.n_rows == 0:
         raise no_weight_error()

@@ -228,10 +228,10 @@ class SeeingPass:
     """Collects the statistics in `Seen`; `features` are their empty start."""
 
     def __init__(
-        self, features: Sequence[SeenFeature], target: str, seed: int, sample_rows: int, n_rows: int
+        self, features: Sequence[SeenFeature], target: str, seed: int = 0, sample_rows: int = 0
     ) -> None:
         self._features, self._target = features, target
-        self._sample = seed, sample_rows, n_rows
+        self._sample = seed, sample_rows
 
     def zero(self) -> Seen:
         """Return the statistics of no rows."""

@@ -262,11 +262,6 @@ class Source:
         empty = [pa.field(name, pa.null()) for name in absent]
         return self._view(schema=pa.schema([*self.schema, *empty]))
 
-    def take(self, fragments: Sequence[Fragment]) -> Source:
-        """Return a view with the rows of some of the fragments."""
-        parts = [fragment.part for fragment in fragments]
-        return self._view(_parts=parts, n_rows=sum(part.n_rows for part in parts))
-
     def change(
         self, changes: Mapping[str, Change], kinds: Mapping[str, pa.DataType] | None = None
     ) -> Source:
