@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tanager.codes import learn_codebook
 from tanager.codes.columns import LookupTables, NumericColumn
-from tanager.codes.cuts import check_bins, fine_cuts, learn_cuts, mdl_cuts, quantile_cuts
+from tanager.codes.groups import check_bins, fine_cuts, learn_cuts, mdl_cuts, quantile_cuts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
 

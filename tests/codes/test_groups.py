@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from tanager.codes import Domain, Rows
-from tanager.codes.cuts import learn_cuts
 from tanager.codes.groups import (
     FINEST,
     coarsen_groups,
     group_codes,
     group_rows,
     grouped_domain,
+    learn_cuts,
     learn_groups,
     refine_groups,
 )

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.model_selection import KFold
 
 from tanager.codes import learn_codebook
-from tanager.codes.cuts import mdl_cuts
+from tanager.codes.groups import mdl_cuts
 from tanager.engines import FitContext
 from tests.oracles.mdl import mdl_cuts as plain_cuts
 

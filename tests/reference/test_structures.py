@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold
 
 from tanager import BayesNetClassifier
 from tanager.codes import Domain, Rows
-from tanager.codes.cuts import mdl_cuts
+from tanager.codes.groups import mdl_cuts
 from tanager.codes.rows import code_dtype
 from tanager.counts import Counts
 from tanager.engines import FitContext

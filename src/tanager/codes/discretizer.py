@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tanager.codes.cuts import mdl_cuts
+from tanager.codes.groups import mdl_cuts
 from tanager.codes.rows import exact_weights
 from tanager.codes.targets import (
     as_labels,

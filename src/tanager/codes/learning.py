@@ -21,7 +21,7 @@ from tanager.codes.audit import (
 from tanager.codes.codebook import Codebook, MatchedTable
 from tanager.codes.coding import RawRows, code_rows
 from tanager.codes.columns import CategoricalColumn
-from tanager.codes.cuts import check_bins
+from tanager.codes.groups import check_bins
 from tanager.codes.reading import Reading, read_columns
 from tanager.codes.rows import MAX_CELLS, Rows, exact_weights
 from tanager.codes.seeing import (

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tanager.codes.audit import Finding
 from tanager.codes.coding import RawChunk, RawRows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
-from tanager.codes.cuts import learn_cuts, see_numbers
+from tanager.codes.groups import learn_cuts, see_numbers
 from tanager.codes.hashing import RowSample
 from tanager.codes.rows import MAX_ARITY, exact_weights
 from tanager.codes.targets import check_n_classes, check_no_null, exact_count, exact_sums, to_float

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tanager.codes.cuts import check_bins
+from tanager.codes.groups import check_bins
 from tanager.errors import ConfigurationError, invalid
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset, data_folder, find_dataset
