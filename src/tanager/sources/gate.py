@@ -386,28 +386,26 @@ def plain_table(table: pa.Table) -> pa.Table:
 
 def plain_column(column: pa.ChunkedArray, what: str) -> pa.ChunkedArray:
     """Return an entire column in its plain type; errors call it `what`."""
-    kind = column.type
-    if isinstance(kind, pa.BaseExtensionType):
-        chunks = [chunk.storage for chunk in column.chunks]
-        return plain_column(pa.chunked_array(chunks, type=kind.storage_type), what)
-    if pa.types.is_run_end_encoded(kind):
-        import pyarrow.compute as pc
-
-        decoded = [pc.run_end_decode(chunk) for chunk in column.chunks]
-        return plain_column(pa.chunked_array(decoded, type=kind.value_type), what)
-    if pa.types.is_decimal(kind) and kind.scale == 0:
+    wanted = plain_type(column.type)
+    if column.type != wanted or pa.types.is_dictionary(wanted):
+        chunks = [cast_plain(chunk, wanted, what) for chunk in column.chunks]
+        column = pa.chunked_array(chunks, type=wanted)
+    if pa.types.is_decimal(wanted) and wanted.scale == 0:
         try:
-            return column.cast(_wide_decimal(kind)).cast(pa.int64())
+            return column.cast(pa.int64())
         except pa.ArrowInvalid:
             pass  # more than 64 bits
-    wanted = plain_type(kind)
-    if kind == wanted and not pa.types.is_dictionary(kind):
-        return column
-    return pa.chunked_array([cast_plain(c, wanted, what) for c in column.chunks], type=wanted)
+    return column
 
 
 def cast_plain(array: pa.Array, wanted: pa.DataType, what: str) -> pa.Array:
     """Cast an array to a plain type; nulls in a dictionary's values move to its indices."""
+    if isinstance(array, pa.ExtensionArray):
+        return cast_plain(array.storage, wanted, what)
+    if pa.types.is_run_end_encoded(array.type):
+        import pyarrow.compute as pc
+
+        return cast_plain(pc.run_end_decode(array), wanted, what)
     if not pa.types.is_dictionary(wanted) or not pa.types.is_dictionary(array.type):
         if array.type == wanted:
             return array
