@@ -138,9 +138,10 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
         )
     kind = kinds.pop()
     if kind in ("json lines", "excel"):
-        return apply_style(read_whole([path for path, _ in found], kind), style)
-    source = _open_all(found, kind, style)
-    return source if kind == "csv" else apply_style(source, style)
+        source = read_whole([path for path, _ in found], kind)
+    else:
+        source = _open_all(found, kind, style)
+    return source if style is None or kind == "csv" else apply_style(source, style)
 
 
 def find_files(given: str | Path) -> Sequence[Found]:

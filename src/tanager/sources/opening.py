@@ -11,14 +11,16 @@ import pyarrow as pa
 
 from tanager.errors import ColumnTypeError, ConfigurationError, DataError, invalid, listed
 from tanager.registry import load_plugin
-from tanager.sources.databases import DATABASES, open_query, open_relation
 from tanager.sources.datasets import (
+    DATABASES,
     is_dask_frame,
     is_delta_folder,
     open_dask,
     open_dataset,
     open_lake,
     open_lake_table,
+    open_query,
+    open_relation,
 )
 from tanager.sources.files import open_files
 from tanager.sources.gate import EXACT, admit_column, check_columns, complex_error, pandas_to_arrow
@@ -57,7 +59,7 @@ def open_source(
     if paths and all(isinstance(path, str | Path) for path in paths):
         source = open_files(paths, style)
     else:
-        source = apply_style(_open(X), style)
+        source = _open(X) if style is None else apply_style(_open(X), style)
     if columns is None or tuple(columns) == source.names:
         return source
     absent = [name for name in columns if name not in source.names]

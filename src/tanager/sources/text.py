@@ -65,10 +65,8 @@ class TextStyle:
             raise invalid("na_values", self.na_values, "texts")
 
 
-def apply_style(source: Source, style: TextStyle | None) -> Source:
+def apply_style(source: Source, style: TextStyle) -> Source:
     """Treat texts as missing in a table other than CSV; raise if options for CSV are set."""
-    if style is None:
-        return source
     usual = TextStyle(style.na_values)
     for name in ("encoding", "decimal", "header"):
         if getattr(style, name) != getattr(usual, name):
