@@ -92,9 +92,8 @@ def learn_codebook(
     orders = read_orders(table, features, ordered)
     blank = _blank_features(table, features, frozenset(asked), orders)
     known = Target.of(target, classes, features, classes_ordered)
-    labels = None if isinstance(target, str) else known.code(target)
     name = target if isinstance(target, str) else None
-    raw = RawRows(table, features, name, labels, sample_weight)
+    raw = RawRows(table, features, name, known.labels, sample_weight)
     n_numeric = sum(isinstance(one, SeenNumeric) for one in blank)
     room = SAMPLE_CELLS[table.in_memory] // max(1, n_numeric)
     sample_rows = max(1, room if table.in_memory else min(room, max_sample))
@@ -106,11 +105,11 @@ def learn_codebook(
     if empty:
         readings |= dict.fromkeys(empty, Reading("nothing"))
         table = read_columns(table, readings)
-        raw = RawRows(table, features, name, labels, sample_weight)
+        raw = RawRows(table, features, name, known.labels, sample_weight)
         _add_findings(
             [Finding(one, "empty", "left out", "every row is missing") for one in empty], context
         )
-    column, class_labels, order = known.settle(table, seen, coded=labels is not None)
+    column, class_labels, order = known.settle(table, seen)
     total = seen.total_weight
     _add_findings(pool_rare(seen, raw, missing, context), context)
     numbers, codes, given = seen.sample.take(order)
@@ -187,31 +186,29 @@ class Target(NamedTuple):
     name: str
     column: CategoricalColumn | None
     dtype: np.dtype[Any]
+    labels: NDArray[np.uint16] | None  # class codes of the rows, if the target isn't a column
 
     @classmethod
     def of(cls, target: Any, classes: Any, features: Sequence[str], order: Any = None) -> Target:
         """Take the classes from an array of labels, or from the list of all classes."""
-        name = target if isinstance(target, str) else _name_of(target, features)
+        by_name = isinstance(target, str)
+        name = target if by_name else _name_of(target, features)
+        labels, dtype = (None, np.dtype(object)) if by_name else as_labels(target)
         if order is not None:
-            return cls(name, *ordered_target(order, name))
-        given = target if classes is None else classes
-        if isinstance(given, str):
-            return cls(name, None, np.dtype(object))
-        values, dtype = as_labels(given)
-        return cls(name, target_column(values, name), dtype)
+            column, dtype = ordered_target(order, name)
+        elif classes is not None:
+            values, dtype = as_labels(classes)
+            column = target_column(values, name)
+        elif labels is not None:
+            column = target_column(labels, name)
+        else:
+            return cls(name, None, dtype, None)
+        return cls(name, column, dtype, None if labels is None else code_labels(column, labels))
 
-    def code(self, labels: Any) -> NDArray[np.uint16]:
-        """Return the codes of an array of labels."""
-        assert self.column is not None
-        return code_labels(self.column, as_labels(labels, warn=False)[0])
-
-    def settle(
-        self, table: Source, seen: Seen, *, coded: bool
-    ) -> tuple[CategoricalColumn, NDArray[Any], Ints]:
+    def settle(self, table: Source, seen: Seen) -> tuple[CategoricalColumn, NDArray[Any], Ints]:
         """Return the target column, the classes, and the code of each provisional class id."""
         column, dtype, found = self.column, self.dtype, list(seen.labels)
-        if coded:
-            assert column is not None
+        if column is not None and self.labels is not None:
             return column, class_array(column, dtype), np.array(found, dtype=np.int64)
         kind = value_type(table.schema.field(self.name).type)
         labels, found_dtype = column_labels(pa.array(found, kind), self.name)

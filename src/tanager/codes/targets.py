@@ -35,9 +35,7 @@ _WEIGHTS = (
 _UNIT = 1_127  # sums are multiples of 2^-1127, which is below the last bit of any float
 
 
-def as_labels(
-    y: Any, *, warn: bool = True, name: str | None = None, start: int = 0
-) -> tuple[pa.Array, np.dtype[Any]]:
+def as_labels(y: Any, *, name: str | None = None, start: int = 0) -> tuple[pa.Array, np.dtype[Any]]:
     """Return 1-D labels as an Arrow array, and the dtype of the classes: that of ``np.unique(y)``.
 
     Error messages call the labels `name`, or a series by its own name, and count rows from `start`.
@@ -48,7 +46,7 @@ def as_labels(
     is_complex = getattr(getattr(y, "dtype", None), "kind", "") == "c"
     if arrow and len(getattr(y, "shape", (0,))) == 1 and not is_complex:
         return column_labels(_admit(y, name), name, start)
-    array = _as_array(y, warn, name)
+    array = _as_array(y, name)
     if array.dtype.kind not in "biufOUST":
         raise _no_classes(array.dtype, name)
     labels, dtype = column_labels(_admit(array, name), name, start)
@@ -60,7 +58,7 @@ def as_labels(
     return labels, dtype
 
 
-def _as_array(y: Any, warn: bool, name: str | None) -> NDArray[Any]:
+def _as_array(y: Any, name: str | None) -> NDArray[Any]:
     """Return labels as a one-dimensional NumPy array."""
     try:
         array = np.asarray(y)
@@ -74,7 +72,7 @@ def _as_array(y: Any, warn: bool, name: str | None) -> NDArray[Any]:
             return array
         from sklearn.utils import column_or_1d
 
-        found: NDArray[Any] = column_or_1d(array, warn=warn)
+        found: NDArray[Any] = column_or_1d(array, warn=True)
         return found
     except ValueError as error:
         raise DataError(
@@ -124,7 +122,7 @@ def _no_classes(kind: object, name: str | None) -> DataError:
 
 def target_column(labels: pa.Array, name: str) -> CategoricalColumn:
     """Return the column of the classes that occur."""
-    values = distinct_values(labels, name).values
+    values, _ = distinct_values(labels, name)
     check_n_classes(len(values))
     return CategoricalColumn(name, sort_values(values), None)
 

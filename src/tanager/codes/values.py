@@ -7,7 +7,7 @@ the text '3' are the same value. Anything else raises an error that names the co
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -220,24 +220,21 @@ def _type_error(name: str, wanted: str, given: str) -> DataError:
     )
 
 
-class Distinct(NamedTuple):
-    """The distinct values of some rows, in no particular order, and whether any row is missing."""
+def distinct_values(array: pa.Array, name: str) -> tuple[pa.Array, bool]:
+    """Return the distinct values of a column of any type, and whether any row is missing.
 
-    values: pa.Array  # int64, float64, bool or string; no nulls
-    missing: bool
-
-
-def distinct_values(array: pa.Array, name: str) -> Distinct:
-    """Return the distinct values of a column of any type."""
+    The values are int64, float64, bool or string, without nulls, in no particular order.
+    """
     family = family_of(array.type, name)
     if pa.types.is_dictionary(array.type):  # only the entries that occur, not all that are declared
-        found = distinct_values(array.dictionary.take(array.indices.drop_null().unique()), name)
-        return Distinct(found.values, found.missing or array.null_count > 0)
+        entries = array.dictionary.take(array.indices.drop_null().unique())
+        values, missing = distinct_values(entries, name)
+        return values, missing or array.null_count > 0
     missing = bool(array.is_null(nan_is_null=True).true_count)
     if family == "integer" and array.type != pa.uint64():
         numbers, nulls = to_numbers(array, name)
         values = pa.array(distinct_integers(numbers if nulls is None else numbers[~nulls]))
-        return Distinct(check_arity(values, name), missing)
+        return check_arity(values, name), missing
     values = check_arity(array.unique().drop_null(), name)
     if family == "integer":
         try:
@@ -245,7 +242,7 @@ def distinct_values(array: pa.Array, name: str) -> Distinct:
         except pa.ArrowInvalid as error:
             raise _wide_error(name, "integers past 2^63") from error
     values = _to_floats(values, name) if family == "real" else to_family(values, family, name)
-    return Distinct(values, missing)
+    return values, missing
 
 
 def distinct_integers(numbers: Ints) -> Ints:
