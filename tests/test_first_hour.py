@@ -268,7 +268,7 @@ MISTAKES = [
     (("sample", MODEL, "--given", "city=nowhere"), 2, "has no value 'nowhere'"),
     (("import", TABLE, "--target", "x", "-o", "x.tanager"), 2, "extension"),
     (("report", TABLE, "-o", "y.html"), 1, "this isn't a model file"),
-    (("report", MODEL, NEW, "-o", "y.html"), 2, "DATA has no column 'label'"),
+    (("report", MODEL, NEW, "-o", "y.html"), 1, "no column 'label' of true classes"),
     (("evaluate", TABLE, "-t", "label", "--folds", "1"), 2, "--folds 1 isn't valid. Allowed"),
     (("evaluate", TABLE, "-t", "label", "--folds", "999"), 2, "the table has 200"),
     (("compare", TABLE, "--with", "tan/hdp"), 1, "--target: dataset 'table' has no column"),

@@ -32,7 +32,7 @@ from tanager.cli.output import (
     say,
     tell,
 )
-from tanager.codes import Column, NumericColumn
+from tanager.codes import Column, MatchedTable, NumericColumn
 from tanager.errors import ConfigurationError, DataError, listed, nearest
 from tanager.network import Change, Interval, Network, OneOf
 from tanager.network.evidence import find_feature
@@ -291,9 +291,7 @@ def _print_changes(found: list[Change], most: int, *, as_json: bool) -> None:
 
 
 def _read_row(network: Network, source: Source, row: int) -> Any:
-    from tanager.cli.predict import match_input
-
-    matched = match_input(network, source, ignore_extra=True)
+    matched = MatchedTable.of(network.codebook, source, ignore_extra=True)
     before = 0
     for batch in matched.source.batches(matched.features) if row >= 0 else ():
         if row < before + batch.num_rows:

@@ -151,11 +151,6 @@ def report(
     network, table = Network.load(model), reading.open(data) if data else None
     if table is not None and target is None:
         target = network.codebook.target.name
-        if target not in table.names:
-            raise ConfigurationError(
-                f"DATA has no column {target!r}, which the model predicts. Name the column of "
-                "the true classes with --target."
-            )
     priced, prices = (None, {}) if costs is None else read_costs_file(network, costs)
     write_report(
         model,

@@ -45,7 +45,7 @@ from tanager.codes.audit import (
     parse_orders,
     read_dates,
 )
-from tanager.errors import ConfigurationError, EngineError, listed
+from tanager.errors import ConfigurationError, EngineError
 from tanager.parameters.registry import resolve_pair
 from tanager.structure import Constraints
 
@@ -68,11 +68,7 @@ def audit(
         target (-t): The column to predict; it isn't audited.
     """
     table = reading.open(data)
-    if target is not None and target not in table.names:
-        raise ConfigurationError(
-            f"--target names {target!r}, which the table does not have. "
-            f"Its columns are: {listed(table.names)}."
-        )
+    table.check_has([] if target is None else [target], "target")
     features = [name for name in table.names if name != target]
     taken = features if columns.categorical == ["all"] else columns.categorical or []
     for name in taken:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,7 +43,6 @@ from tanager.network.files import read_model
 from tanager.network.reference import labelled_codes, own_rows
 from tanager.network.uncertainty import PredictionSets, check_share, interval_of_codes
 from tanager.parameters import posterior
-from tanager.sources import Source
 from tanager.sources.gate import plain_array
 from tanager.sources.remote import is_url, local_path, without_credentials
 
@@ -180,8 +179,15 @@ def _write_answers(
     network = Network.load(model)
     names, fill = columns(network)
     table = reading.open(data)
-    kept = _kept(table, writing.keep or ())
-    matched = match_input(network, table, kept, ignore_extra=writing.ignore_extra)
+    kept = list(table.names) if writing.keep == ["all"] else writing.keep or []
+    table.check_has(kept, "keep")
+    matched = MatchedTable.of(
+        network.codebook,
+        table,
+        kept=kept,
+        ignore_extra=writing.ignore_extra,
+        remedy="Name unseen columns with --keep, or pass --ignore-extra.",
+    )
     clash = sorted(set(names) & set(matched.kept))
     if clash:
         raise ConfigurationError(
@@ -220,37 +226,6 @@ def _place(output: str | None) -> Path | str | None:
     return (local_path(output) or output) if is_url(output) else Path(output)
 
 
-def _kept(source: Source, keep: Sequence[str]) -> list[str]:
-    if list(keep) == ["all"]:
-        return list(source.names)
-    absent = [name for name in keep if name not in source.names]
-    if absent:
-        raise ConfigurationError(
-            f"--keep names {listed(absent)}, which the table does not have. "
-            f"Its columns are: {listed(source.names)}."
-        )
-    return list(keep)
-
-
-def match_input(
-    network: Network,
-    source: Source,
-    kept: Sequence[str] = (),
-    *,
-    target: str | None = None,
-    ignore_extra: bool,
-) -> MatchedTable:
-    """Match the input's columns to the model's features."""
-    return MatchedTable.of(
-        network.codebook,
-        source,
-        target=target,
-        kept=kept,
-        ignore_extra=ignore_extra,
-        remedy="Name unseen columns with --keep, or pass --ignore-extra.",
-    )
-
-
 def score(
     model: Model,
     data: Data,
@@ -272,12 +247,7 @@ def score(
     network, facts = read_model(model)
     column = target if target is not None else network.codebook.target.name
     table = reading.open(data)
-    if column not in table.names:
-        raise DataError(
-            f"The table has no column {column!r} of true classes. Its columns are: "
-            f"{listed(table.names)}. Name the column with --target."
-        )
-    matched = match_input(network, table, target=column, ignore_extra=True)
+    matched = MatchedTable.of(network.codebook, table, target=column, ignore_extra=True)
     parts = [
         (posterior(batch.log_joint), matched.labels(batch.rows))
         for batch in _scored(network, matched, jobs)

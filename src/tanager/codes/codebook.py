@@ -24,7 +24,7 @@ from tanager.codes.columns import (
 from tanager.codes.reading import Reading, read_columns
 from tanager.codes.rows import Codes, Domain, code_dtype
 from tanager.codes.targets import as_labels, class_array, code_labels
-from tanager.errors import DataError, listed
+from tanager.errors import DataError, listed, nearest
 from tanager.numerics import Ints
 from tanager.sources import Fragment, Source, open_source
 
@@ -223,6 +223,12 @@ class MatchedTable:
         ignore_extra: whether to ignore columns unknown to the model, or raise with a `remedy`.
         """
         table = open_source(X)
+        if target is not None and target not in table.names:
+            raise DataError(
+                f"The table has no column {target!r} of true classes. Its columns: "
+                f"{listed(table.names)}.{nearest(target, table.names)}",
+                parameter="target",
+            )
         source = _complete(codebook, table)
         others = {*kept, target}
         names = source.names

@@ -28,8 +28,7 @@ from tanager.codes import (
 )
 from tanager.codes.hashing import row_hash
 from tanager.engines import Engine, resolve_engine
-from tanager.errors import ConfigurationError, DataError, listed
-from tanager.errors import nearest as near
+from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import SHOWN, align_columns
 from tanager.network.decisions import is_number
 from tanager.network.propagation import require_probabilities
@@ -309,11 +308,6 @@ def find_drift(
             raise ConfigurationError(f"{name}={value!r}. Allowed: a number from 0 to below 1.")
     target = y if isinstance(y, str) else None
     table = MatchedTable.of(codebook, X, target=target, ignore_extra=True)
-    if target is not None and target not in table.source.names:
-        raise DataError(
-            f"The table has no column {target!r} of true classes. Its columns: "
-            f"{listed(table.source.names)}.{near(target, table.source.names)}"
-        )
     labels = None if y is None or target is not None else codebook.encode_labels(y)
     n_rows = table.source.n_rows
     if labels is not None and len(labels) != n_rows:

@@ -252,9 +252,9 @@ def network_of(model: Any) -> Network:
         network: Network = model._asked()
         return network
     raise ConfigurationError(
-        f"A fitted BayesNetClassifier or a Network is needed, not a {type(model).__name__}. Fit "
-        "the classifier first; for a pipeline or a search, pass the fitted classifier inside: "
-        "pipeline[-1], search.best_estimator_."
+        f"A fitted BayesNetClassifier or a Network is needed, not a {type(model).__name__}. For a "
+        "pipeline or a search, pass the fitted classifier inside: pipeline[-1], "
+        "search.best_estimator_."
     )
 
 

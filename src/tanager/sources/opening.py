@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import ColumnTypeError, ConfigurationError, DataError, invalid, listed
+from tanager.errors import ColumnTypeError, DataError, invalid, listed
 from tanager.registry import load_plugin
 from tanager.sources.datasets import (
     DATABASES,
@@ -117,13 +117,7 @@ def open_table(
     source = open_source(X, style=TextStyle(missing, encoding, decimal, header))
     left_out, needed = _listed(drop, "drop"), _listed(drop_missing, "drop_missing")
     for option, names in (("drop", left_out), ("drop_missing", needed)):
-        absent = [name for name in names if name not in source.names]
-        if absent:
-            raise ConfigurationError(
-                f"{option} names {listed(absent)}, which the table does not have. "
-                f"Its columns are: {listed(source.names)}.",
-                parameter=option,
-            )
+        source.check_has(names, option)
     source = source.known_rows(needed) if needed else source
     kept = [name for name in source.names if name not in left_out]
     return source if len(kept) == len(source.names) else open_source(source, columns=kept)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import DataError, explaining, listed
+from tanager.errors import ConfigurationError, DataError, explaining, listed
 from tanager.sources.gate import (
     admit_array,
     cast_batch,
@@ -252,6 +252,16 @@ class Source:
         kind = self.schema.field(name).type
         chunks = [batch.column(0) for batch in self.batches([name])]
         return join_chunks(pa.chunked_array(chunks, kind))
+
+    def check_has(self, names: Iterable[str], option: str) -> None:
+        """Raise if an option names a column that the table doesn't have."""
+        absent = [name for name in names if name not in self.names]
+        if absent:
+            raise ConfigurationError(
+                f"{option} names {listed(absent)}, which the table does not have. "
+                f"Its columns are: {listed(self.names)}.",
+                parameter=option,
+            )
 
     def select(self, columns: Sequence[str]) -> Source:
         """Return a view with some of the columns, in this order."""

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.exceptions import NotFittedError
 from tests.report.balance import Balance
 from tests.report.model_page.conftest import make_table
 
@@ -260,12 +261,14 @@ def test_notes_cannot_bring_markup(tree):
 def test_what_is_wrong_is_said(tree, people, tmp_path):
     with pytest.raises(ConfigurationError, match="passed without y"):
         render_report(tree, people)
-    with pytest.raises(ConfigurationError, match="no column 'salary'"):
+    with pytest.raises(DataError, match="no column 'salary'"):
         render_report(tree, people, "salary")
     with pytest.raises(DataError, match="lacks the column"):
         render_report(tree, people.drop(["age"]), "income")
-    with pytest.raises(ConfigurationError, match="Fit the classifier first"):
+    with pytest.raises(NotFittedError, match="Call 'fit'"):
         render_report(BayesNetClassifier())
+    with pytest.raises(ConfigurationError, match="a Network is needed, not a dict"):
+        render_report({})
 
 
 def test_the_command_and_the_methods_write_the_page(tree, people, tmp_path, monkeypatch, capsys):

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from tanager.codes import Codes, MatchedTable
 from tanager.codes.hashing import row_hash
-from tanager.errors import ConfigurationError, DataError, listed
+from tanager.errors import DataError
 from tanager.network import Network
 from tanager.network.reference import CodedRows, count_values, labelled_codes
-from tanager.sources import Source, open_source
+from tanager.sources import Source
 
 
 def pool_neighbours(weights: ArrayLike, n_ordered: int, most: int) -> NDArray[np.uint16]:
@@ -77,14 +77,8 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
     `y` are the classes, or the name of their column in `X`; other columns that the model
     doesn't know are ignored.
     """
-    codebook, source = network.codebook, open_source(X)
-    target = y if isinstance(y, str) else None
-    if target is not None and target not in source.names:
-        raise ConfigurationError(
-            f"The table has no column {y!r} for the target. Its columns are: "
-            f"{listed(source.names)}."
-        )
-    matched = MatchedTable.of(codebook, source, target=target, ignore_extra=True)
+    codebook, target = network.codebook, y if isinstance(y, str) else None
+    matched = MatchedTable.of(codebook, X, target=target, ignore_extra=True)
     table, index = _read(matched.values, matched.columns, max_rows)
     n_source = matched.values.n_rows
     every = None
