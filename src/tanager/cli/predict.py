@@ -40,7 +40,7 @@ from tanager.errors import ConfigurationError, DataError, listed
 from tanager.evaluation.metrics import METRICS, make_sheet
 from tanager.network import Network
 from tanager.network.files import read_model
-from tanager.network.reference import labelled_codes, own_rows
+from tanager.network.reference import labelled_rows, own_rows
 from tanager.network.uncertainty import PredictionSets, check_share, interval_of_codes
 from tanager.parameters import posterior
 from tanager.sources.gate import plain_array
@@ -255,8 +255,8 @@ def score(
     if not parts:
         raise DataError("The table has no rows. Pass a table with at least one row.")
     probabilities, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
-    labels, info = labels.astype(np.int64), facts.get("info", {})
-    own = own_rows(network, info, len(labels), lambda: labelled_codes(matched))
+    labels = labels.astype(np.int64)
+    own = own_rows(facts.get("info", {}), labelled_rows(matched))
     classes = tuple(str(label) for label in network.codebook.classes)
     sheet = make_sheet(probabilities, labels, classes)
     if as_json:

@@ -9,7 +9,6 @@ shares and calibration must differ both from their ideal and from what they were
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -24,7 +23,6 @@ from tanager.codes import (
     Column,
     MatchedTable,
     NumericColumn,
-    Rows,
 )
 from tanager.codes.hashing import row_hash
 from tanager.engines import Engine, resolve_engine
@@ -32,7 +30,13 @@ from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import SHOWN, align_columns
 from tanager.network.decisions import is_number
 from tanager.network.propagation import require_probabilities
-from tanager.network.reference import code_groups, count_pairs, count_with_class, reference_of
+from tanager.network.reference import (
+    code_groups,
+    count_pairs,
+    count_with_class,
+    labelled_rows,
+    reference_of,
+)
 from tanager.network.shifts import (
     Profile,
     Shift,
@@ -46,7 +50,6 @@ from tanager.network.shifts import (
 )
 from tanager.numerics import Floats, Ints, log_softmax, log_sum_exp
 from tanager.progress import Progress
-from tanager.sources import Fragment
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -312,39 +315,11 @@ def find_drift(
     n_rows = table.source.n_rows
     if labels is not None and len(labels) != n_rows:
         raise DataError(f"X has {n_rows} rows, but y has {len(labels)} labels.")
-    pieces = [
-        _WatchedPiece(table, f, None if labels is None else labels[f.start : f.start + f.n_rows])
-        for f in table.source.fragments()
-    ]
-    rows = Rows(codebook.domain, pieces, weighted=False, n_rows=n_rows)
+    rows = labelled_rows(table, labels)
     most = min(MOST_SCORED, SCORED // len(codebook.classes))
     gathering = DriftPass(network, most / max(rows.n_rows, 1), y is not None)
     run = resolve_engine(engine, n_jobs).run
     return _judge(network, run(gathering, rows, progress or Progress(), "drift"), alpha, least)
-
-
-@dataclass(frozen=True, eq=False)
-class _WatchedPiece:
-    """A reference to some rows; without labels, these are zero."""
-
-    table: MatchedTable
-    fragment: Fragment
-    labels: NDArray[np.uint16] | None  # of the fragment's rows, if they aren't a column
-
-    @property
-    def n_rows(self) -> int:
-        return self.fragment.n_rows
-
-    def chunks(self) -> Iterator[Chunk]:
-        for batch in self.table.code(self.fragment):
-            at = batch.start - self.fragment.start
-            if self.table.target is not None:
-                labels = self.table.labels(batch)
-            elif self.labels is not None:
-                labels = self.labels[at : at + batch.n_rows]
-            else:
-                labels = np.zeros(batch.n_rows, np.uint16)
-            yield Chunk(batch.codes, labels, None, batch.start)
 
 
 class Gathered(NamedTuple):
@@ -431,29 +406,29 @@ def _judge(network: Network, found: Gathered, alpha: float, least: float) -> Dri
     codebook, labelled = network.codebook, len(found.with_class) > 0
     names, target = codebook.domain.names, codebook.target.name
     tests: list[Shift] = []
-    for at, (old, new) in enumerate(zip(reference.cells, found.cells, strict=True)):
-        if not codebook.leaves_out(names[at]):
-            tests += find_column_shifts(codebook.columns[at], reference.ends[at], old, new)
+    profiles: list[Profile] = []
+    counts = zip(codebook.columns, reference.ends, reference.cells, found.cells, strict=True)
+    for column, *counted in counts:
+        if not codebook.leaves_out(column.name):
+            tests += find_column_shifts(column, *counted)
+            profiles.append(profile_column(column, *counted))
     pairs = zip(reference.pairs, reference.pair_counts, found.pairs, strict=True)
     tests += [find_pair_shift("pair", (names[i], names[j]), old, new) for (i, j), old, new in pairs]
-    if labelled:
-        by_class = zip(names, reference.class_counts, found.with_class, strict=True)
-        every = [
-            find_pair_shift("given class", (name, target), *counts) for name, *counts in by_class
-        ]
-        tests += [every[i] for i in network.structure.selected]
     _, joint, labels, log_x = found.sample[0]
     posteriors = np.exp(log_softmax(joint, axis=1))
     n_training = float(reference.classes.sum())
-    shares, by_em = find_estimated_shift(posteriors, reference, codebook)
     if labelled:
-        counted = find_class_shift(reference, found.classes, codebook)
+        for i in network.structure.selected:
+            old, new = reference.class_counts[i], found.with_class[i]
+            tests.append(find_pair_shift("given class", (names[i], target), old, new))
         shares = found.classes / found.classes.sum()
-        tests.append(counted)
+        tests.append(find_class_shift(reference, found.classes, codebook))
         if not reference.edited:
             tests += find_calibration_shifts(posteriors, labels, reference, codebook)
-    elif not reference.edited:
-        tests.append(by_em)
+    else:
+        shares, by_em = find_estimated_shift(posteriors, reference, codebook)
+        if not reference.edited:
+            tests.append(by_em)
     familiar: tuple[float, ...] = ()
     if len(reference.scores):
         found_at = reference.familiarity(log_x)
@@ -469,11 +444,5 @@ def _judge(network: Network, found: Gathered, alpha: float, least: float) -> Dri
         familiar,
         alpha,
         least,
-        tuple(
-            profile_column(column, *parts)
-            for column, *parts in zip(
-                codebook.columns, reference.ends, reference.cells, found.cells, strict=True
-            )
-            if not codebook.leaves_out(column.name)
-        ),
+        tuple(profiles),
     )

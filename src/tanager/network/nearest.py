@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -200,7 +201,8 @@ class _Search:
         self.to = None if to is None else costs.names.index(str(to))
         # The most probable row by set of changed features: its log-probability, row and joint.
         self.found: dict[tuple[int, ...], tuple[float, Codes, Floats]] = {}
-        self.near: list[tuple[float, tuple[int, ...], Codes]] = []
+        # The rows nearest to the decision: how far they fall short, and their changed features.
+        self.near: dict[tuple[Any, ...], tuple[float, tuple[int, ...], Codes]] = {}
 
     def look(self, some: tuple[int, ...], *batches: Codes) -> None:
         """Examine rows with some features changed."""
@@ -216,16 +218,17 @@ class _Search:
                     at = hits[best]
                     self.found[key] = float(logs[best]), codes[:, at : at + 1], joint[at]
             if not self.found:
-                nearest_ = np.argsort(short, kind="stable")[:BEAM]
-                self.near += [(float(short[at]), key, codes[:, at : at + 1]) for at in nearest_]
+                for at in np.argsort(short, kind="stable")[:BEAM]:
+                    one = codes[:, at : at + 1]
+                    self.near.setdefault((key, one.tobytes()), (float(short[at]), key, one))
         if len(self.near) > 8 * BEAM:
             self._trim()
 
     def next_beam(self) -> list[tuple[tuple[int, ...], Codes]]:
         """Return and remove the rows from which further changes start."""
         self._trim()
-        beam = [(some, codes) for _, some, codes in self.near]
-        self.near = []
+        beam = [(some, codes) for _, some, codes in self.near.values()]
+        self.near = {}
         return beam
 
     def changes(self, n: int, exact: bool) -> list[Change]:
@@ -237,7 +240,7 @@ class _Search:
             changes = {}
             for feature in some:
                 labels = network.codebook.columns[feature].labels()
-                old, new = int(self.start[feature, 0]), int(codes[feature, 0])
+                old, new = self.start[feature, 0], codes[feature, 0]
                 changes[network.structure.names[feature]] = labels[old], labels[new]
             after = actions[int(self._decide(joint[None])[0][0])]
             shares = tuple(posterior(joint[None].copy())[0].tolist())
@@ -258,11 +261,5 @@ class _Search:
         return self.costs.best(expected), short
 
     def _trim(self) -> None:
-        """Keep the nearest rows without duplicates; in case of ties, the first."""
-        self.near.sort(key=lambda one: one[0])
-        kept: dict[tuple[Any, ...], tuple[float, tuple[int, ...], Codes]] = {}
-        for one in self.near:
-            kept.setdefault((one[1], one[2].tobytes()), one)
-            if len(kept) == BEAM:
-                break
-        self.near = list(kept.values())
+        """Keep the nearest rows; in case of ties, the first."""
+        self.near = dict(heapq.nsmallest(BEAM, self.near.items(), key=lambda item: item[1][0]))

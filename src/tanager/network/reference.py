@@ -13,14 +13,14 @@ For pairs, the model's codes are merged into at most `MOST_GROUPS` groups of sim
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tanager.codes import Codes, Column, MatchedTable, NumericColumn, Rows
+from tanager.codes import Chunk, Column, MatchedTable, NumericColumn, Rows
 from tanager.codes.columns import SeenNumbers
 from tanager.codes.hashing import sample_rows
 from tanager.counts import Counts, fingerprint_counts
@@ -29,12 +29,12 @@ from tanager.errors import ConfigurationError
 from tanager.network.shifts import estimate_shares, recalibrate
 from tanager.numerics import Floats, log_softmax, log_sum_exp
 from tanager.parameters.tables import HeldOutRows
+from tanager.sources import Fragment
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
 Bytes = NDArray[np.uint8]
-CodedRows = tuple[Codes, NDArray[np.uint16]]  # codes and labels of some rows
 
 MOST_GROUPS = 5  # of a feature's cells, in pairs
 SAMPLE_ROWS = 100_000  # training rows used to count pairs and compute log P(x)
@@ -249,38 +249,59 @@ def count_values(
     return counts.reshape(arity, n_classes).astype(np.float64)
 
 
-def own_rows(
-    network: Network,
-    info: Mapping[str, Any],
-    n_rows: int,
-    read: Callable[[], Iterable[CodedRows]],
-) -> bool | None:
+def own_rows(info: Mapping[str, Any], rows: Rows) -> bool | None:
     """Return whether rows are the training rows; None if the model can't tell.
 
     `info` is what the fit reported: `info_` of an estimator, or ``"info"`` of a model file.
-    `read` returns the rows, one part at a time, and is only called if `n_rows` is that of the fit.
+    The rows are only read if they are as many as those of the fit.
     """
     stored = info.get("codes", {})
     if "fingerprint" not in stored:
         return None
-    if stored.get("rows") != n_rows:
+    if stored.get("rows") != rows.n_rows:
         return False
-    domain = network.codebook.domain
+    domain = rows.domain
     classes = np.zeros(domain.n_classes)  # N(y), and N(x, y) of every feature
     values = [np.zeros((int(arity), domain.n_classes)) for arity in domain.arities]
-    for codes, labels in read():
-        classes += np.bincount(labels, minlength=domain.n_classes)
-        for known, column in zip(values, codes, strict=True):
-            known += count_values(column, labels, *known.shape)
+    for chunk in rows.chunks():
+        classes += np.bincount(chunk.labels, minlength=domain.n_classes)
+        for known, column in zip(values, chunk.codes, strict=True):
+            known += count_values(column, chunk.labels, *known.shape)
     return bool(stored["fingerprint"] == fingerprint_counts(classes, values))
 
 
-def labelled_codes(
-    table: MatchedTable, labels: NDArray[np.uint16] | None = None
-) -> Iterator[CodedRows]:
-    """Iterate over codes and labels; the labels may be an array separate from the table."""
-    for batch in table.batches():
-        if labels is None:
-            yield batch.codes, table.labels(batch)
-        else:
-            yield batch.codes, labels[batch.start : batch.start + batch.n_rows]
+def labelled_rows(table: MatchedTable, labels: NDArray[np.uint16] | None = None) -> Rows:
+    """Return a table's rows, coded each time they are read.
+
+    Labels are an array, or the table's target column; without either, zeros.
+    """
+    pieces = []
+    for one in table.source.fragments():
+        own = None if labels is None else labels[one.start : one.start + one.n_rows]
+        pieces.append(_LabelledPiece(table, one, own))
+    domain, n_rows = table.codebook.domain, table.source.n_rows
+    return Rows(domain, pieces, weighted=False, n_rows=n_rows)
+
+
+@dataclass(frozen=True, eq=False)
+class _LabelledPiece:
+    """Where to read some rows."""
+
+    table: MatchedTable
+    fragment: Fragment
+    labels: NDArray[np.uint16] | None  # of the fragment's rows, if they aren't a column
+
+    @property
+    def n_rows(self) -> int:
+        return self.fragment.n_rows
+
+    def chunks(self) -> Iterator[Chunk]:
+        for batch in self.table.code(self.fragment):
+            at = batch.start - self.fragment.start
+            if self.table.target is not None:
+                labels = self.table.labels(batch)
+            elif self.labels is not None:
+                labels = self.labels[at : at + batch.n_rows]
+            else:
+                labels = np.zeros(batch.n_rows, np.uint16)
+            yield Chunk(batch.codes, labels, None, batch.start)

@@ -63,7 +63,7 @@ def predict_held_out(
     if folds is None:
         folds = min(FOLDS, len(rows.labels))
     network: Network = getattr(model, "network_", model)
-    own = own_rows(network, getattr(model, "info_", {}), rows.n_source, rows.read_all)
+    own = own_rows(getattr(model, "info_", {}), rows.every)
     losses = _Losses(network)
     if not own or model is network or folds < 2:
         if with_refits:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from tanager.codes import Codes, MatchedTable
+from tanager.codes import Codes, MatchedTable, Rows
 from tanager.codes.hashing import row_hash
 from tanager.errors import DataError
 from tanager.network import Network
-from tanager.network.reference import CodedRows, count_values, labelled_codes
+from tanager.network.reference import count_values, labelled_rows
 from tanager.sources import Source
 
 
@@ -62,9 +61,7 @@ class PageRows:
     labels: NDArray[np.uint16]  # (n_rows,): the classes, as codes
     index: NDArray[np.int64]  # (n_rows,): the rows' positions in the source
     n_source: int  # rows of the source, of which only a sample is kept if large
-    # Yields codes and labels of all rows in batches; those of a large source are read
-    # again.
-    read_all: Callable[[], Iterable[CodedRows]]
+    every: Rows  # all rows; those of a large source are read again
 
     def value_counts(self, feature: int, arity: int, n_classes: int) -> Floats:
         """Return N(x, y) of one feature, shape (arity, n_classes), without unknown values."""
@@ -94,11 +91,11 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
         labels = codebook.encode_labels(table[target], name=target, start=start)
     table = table.select(matched.features).rename_columns(codebook.domain.names)
     codes = codebook.encode(table)
-
-    def read_all() -> Iterable[CodedRows]:
-        return [(codes, labels)] if len(labels) == n_source else labelled_codes(matched, every)
-
-    return PageRows(table, codes, labels, index, n_source, read_all)
+    if len(labels) == n_source:
+        all_rows = Rows.in_memory(codebook.domain, codes, labels)
+    else:
+        all_rows = labelled_rows(matched, every)
+    return PageRows(table, codes, labels, index, n_source, all_rows)
 
 
 def _read(source: Source, columns: list[str], max_rows: int) -> tuple[pa.Table, NDArray[np.int64]]:
