@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 from itertools import product
 from math import prod
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, check_cells
 from tanager.network.answers import group_labels
+from tanager.network.exports import template
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -113,11 +114,6 @@ def distinct(names: Sequence[str]) -> list[str]:
     return result
 
 
-def join_numbers(values: NDArray[np.float64], separator: str) -> str:
-    """Return the numbers as text that round-trips exactly."""
-    return separator.join(map(repr, values.tolist()))
-
-
 # Reserved words in BIF.
 _RESERVED = {
     *("network", "variable", "probability", "property"),
@@ -134,27 +130,21 @@ def to_bif(network: Network) -> str:
     digits and underscores: ``<= 2.45`` becomes ``le_2_45``. Names that would
     collide are numbered. XMLBIF keeps all names unchanged.
     """
-    variables = spell_out(network)
-    names = _words(v.name for v in variables)
-    states = [_words(v.states) for v in variables]
-    lines = ["network tanager {", "}"]
-    for name, values in zip(names, states, strict=True):
-        lines.append(f"variable {name} {{")
-        lines.append(f"  type discrete [ {len(values)} ] {{ {', '.join(values)} }};")
-        lines.append("}")
-    for at, variable in enumerate(variables):
-        if not variable.parents:
-            lines.append(f"probability ( {names[at]} ) {{")
-            lines.append(f"  table {join_numbers(variable.probabilities, ', ')};")
-        else:
-            given = ", ".join(names[p] for p in variable.parents)
-            lines.append(f"probability ( {names[at]} | {given} ) {{")
-            rows = variable.probabilities.reshape(-1, len(variable.states))
-            contexts = product(*(states[p] for p in variable.parents))
-            for context, row in zip(contexts, rows, strict=True):
-                lines.append(f"  ({', '.join(context)}) {join_numbers(row, ', ')};")
-        lines.append("}")
-    return "\n".join(lines) + "\n"
+    plain = _renamed(spell_out(network), _words)
+
+    def rows(variable: Variable) -> Iterator[tuple[tuple[str, ...], list[float]]]:
+        contexts = product(*(plain[p].states for p in variable.parents))
+        numbers = variable.probabilities.reshape(-1, len(variable.states)).tolist()
+        return zip(contexts, numbers, strict=True)
+
+    return str(template("network.bif.j2").render(variables=plain, rows=rows))
+
+
+def _renamed(variables: Sequence[Variable], spell: Callable[..., list[str]]) -> list[Variable]:
+    """Return the nodes with names and states as a format spells them."""
+    names = spell([v.name for v in variables])
+    pairs = zip(variables, names, strict=True)
+    return [replace(v, name=name, states=tuple(spell(v.states))) for v, name in pairs]
 
 
 def _words(texts: Iterable[str]) -> list[str]:
@@ -189,28 +179,12 @@ def to_xmlbif(network: Network) -> str:
     types and the code for missing.
     """
     variables = spell_out(network)
-    names = xml_names([v.name for v in variables])
-    renamed = {x: v.name for x, v in zip(names, variables, strict=True) if x != v.name}
-    codebook = network.codebook.to_dict()
-    note = json.dumps({"codebook": codebook, "names": renamed, "target": names[0]})
-    lines = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        '<BIF VERSION="0.3">',
-        "<NETWORK>",
-        "<NAME>tanager</NAME>",
-        f"<PROPERTY>{NOTE}{_escaped(note)}</PROPERTY>",
-    ]
-    for name, variable in zip(names, variables, strict=True):
-        lines += ['<VARIABLE TYPE="nature">', f"  <NAME>{_escaped(name)}</NAME>"]
-        states = xml_names(variable.states)
-        lines += [f"  <OUTCOME>{_escaped(state)}</OUTCOME>" for state in states]
-        lines.append("</VARIABLE>")
-    for name, variable in zip(names, variables, strict=True):
-        lines += ["<DEFINITION>", f"  <FOR>{_escaped(name)}</FOR>"]
-        lines += [f"  <GIVEN>{_escaped(names[p])}</GIVEN>" for p in variable.parents]
-        lines.append(f"  <TABLE>{join_numbers(variable.probabilities.ravel(), ' ')}</TABLE>")
-        lines.append("</DEFINITION>")
-    return "\n".join([*lines, "</NETWORK>", "</BIF>", ""])
+    plain = _renamed(variables, xml_names)
+    pairs = [(x.name, v.name) for x, v in zip(plain, variables, strict=True)]
+    names, codebook = {x: name for x, name in pairs if x != name}, network.codebook.to_dict()
+    note = json.dumps({"codebook": codebook, "names": names, "target": plain[0].name})
+    page = template("network.xml.j2")
+    return str(page.render(variables=plain, note=f"{NOTE}{note}", escaped=_escaped))
 
 
 def xml_names(names: Sequence[str]) -> list[str]:
