@@ -5,45 +5,16 @@ from __future__ import annotations
 import gzip
 import os
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from tanager.errors import ConfigurationError, ModelFileError, invalid
 from tanager.network.exports.bif import Variable
-from tanager.network.readers.draft import Draft, fail
-from tanager.network.readers.text import read_bif, read_net
-from tanager.network.readers.xml import Element, read_elements, read_xdsl, read_xmlbif
+from tanager.network.readers.formats import FORMATS
 
 __all__ = ["FORMATS", "open_network", "parse_network"]
 
 MAX_BYTES = 1 << 28  # of a decompressed file
-
-
-def _decode(data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:  # anything else is Latin-1, which older programs write
-        return data.decode("latin-1")
-
-
-def _root(data: bytes, kind: str, name: str) -> Element:
-    root = read_elements(data)
-    if root.name != name:
-        fail(root.place, f"the file begins with <{root.name}>; {kind} begins with <{name}>")
-    return root
-
-
-# File suffixes, and the reader of the content.
-FORMATS: dict[str, tuple[tuple[str, ...], Callable[[bytes], Draft]]] = {
-    "bif": ((".bif",), lambda data: read_bif(_decode(data))),
-    "xmlbif": (
-        (".xml", ".xmlbif", ".bifxml"),
-        lambda data: read_xmlbif(_root(data, "xmlbif", "BIF")),
-    ),
-    "xdsl": ((".xdsl",), lambda data: read_xdsl(_root(data, "xdsl", "smile"))),
-    "net": ((".net",), lambda data: read_net(_decode(data))),
-}
 
 
 def open_network(
