@@ -35,8 +35,8 @@ class Dialect:
     to_text = "CAST({} AS VARCHAR)"
     # Dates as seconds since 1970, times of day as seconds since midnight, and durations.
     epoch = "CAST(EXTRACT(EPOCH FROM {}) AS DOUBLE PRECISION)"
-    since_midnight = epoch
-    duration = epoch
+    since_midnight = ""  # '' is as `epoch`
+    duration = ""
     holds_nul = True
     join = "JOIN"
     name_bytes = 10_000
@@ -86,7 +86,7 @@ class Dialect:
     def seconds(self, column: str, temporal: str) -> str:
         """Return a column of dates, times of day or durations as numbers."""
         templates = {"time": self.since_midnight, "duration": self.duration}
-        return templates.get(temporal, self.epoch).format(column)
+        return (templates.get(temporal) or self.epoch).format(column)
 
     def read_number(self, column: str, style: str) -> str:
         """Return a column of numbers stored as text in a style; blank texts are missing."""
@@ -230,10 +230,24 @@ class PatternDialect(Dialect):
     is_text: str  # whether a column holds text
     matches: str  # whether a text matches a pattern
     try_double: str  # a text that contains a number, as a double
-    exact: str  # a number with many digits
+    double: str  # the name of the type
+    array: str  # constant numbers, as a text, which is parsed in one go, and their type
+    nothing = "NULL"  # in an array
 
     def long_number(self, value: float) -> str:
-        return self.exact.format(value)
+        return f"'{value!r}'::{self.double}"
+
+    def relation(self, whole: Iterable[Any], real: Iterable[Any] = ()) -> str:
+        arrays = [self.array.format(",".join(map(str, column)), "INT") for column in whole]
+        arrays += map(self._reals, real)
+        return f"SELECT {', '.join(f'unnest({numbers})' for numbers in arrays)}"
+
+    def look_up(self, numbers: Sequence[float | None], index: str) -> str:
+        return f"({self._reals(numbers)})[{index}+1]"  # NULL past the end
+
+    def _reals(self, numbers: Iterable[float | None]) -> str:
+        shown = (self.nothing if x is None else self.constant(x) for x in numbers)
+        return self.array.format(",".join(shown), self.double)
 
     def parse_date(self, text: str, style: str) -> str:
         """Return a day that is written in a style other than ISO."""
@@ -290,50 +304,35 @@ class Postgres(PatternDialect):
     to_text = "CAST({} AS TEXT)"
     to_double = "NULLIF(CAST({} AS DOUBLE PRECISION), 'NaN')"
     try_double = to_double
-    exact = "'{!r}'::float8"
+    double = "float8"
+    array = "'{{{}}}'::{}[]"
+    nothing = "NaN"  # an array without NULLs has constant-time access
     is_text = "pg_typeof({})::text IN ('text', 'character varying', 'character')"
     matches = "{} ~ {}"
     holds_nul = False  # PostgreSQL texts can't contain NUL characters
     name_bytes = 63
     folds_names = False
 
-    def literal(self, text: str) -> str:
-        # E'' interprets a backslash the same way under every setting.
-        return f"E{_quoted(text)}".replace("\\", "\\\\") if "\\" in text else _quoted(text)
-
     def parse_date(self, text: str, style: str) -> str:
         named = style.replace("%Y", "YYYY").replace("%m", "MM").replace("%d", "DD")
         return f"to_date({text}, '{named}')"
 
-    def relation(self, whole: Iterable[Any], real: Iterable[Any] = ()) -> str:
-        arrays = [self.numbers(column, "int") for column in whole]
-        arrays += [self.numbers(map(self.constant, column)) for column in real]
-        return f"SELECT * FROM unnest({', '.join(arrays)})"
-
     def look_up(self, numbers: Sequence[float | None], index: str) -> str:
-        # An array without NULLs has constant-time access; past its end, the result is NULL.
-        shown = ["NaN" if x is None else self.constant(x) for x in numbers]
-        found = f"({self.numbers(shown)})[{index}+1]"
+        found = super().look_up(numbers, index)
         return f"NULLIF({found}, 'NaN')" if None in numbers else found
-
-    @staticmethod
-    def numbers(values: Iterable[Any], kind: str = "float8") -> str:
-        """Return a constant array, as a text, which is parsed in one go."""
-        return f"'{{{','.join(map(str, values))}}}'::{kind}[]"
 
 
 class DuckDB(PatternDialect):
-    """DuckDB 1.0 or later."""
+    """DuckDB 1.0 or later; a list of expressions takes much longer than its text."""
 
     cast = "TRY_CAST({} AS {})"
     joined = "({})", " || "
     real = "{}"
     epoch = "CAST(epoch({}) AS DOUBLE)"
-    since_midnight = epoch
-    duration = epoch
     to_double = "NULLIF(CAST({} AS DOUBLE), 'NaN'::DOUBLE)"
     try_double = "CASE WHEN isfinite(TRY_CAST({0} AS DOUBLE)) THEN TRY_CAST({0} AS DOUBLE) END"
-    exact = "'{!r}'::DOUBLE"
+    double = "DOUBLE"
+    array = "'[{}]'::{}[]"
     is_text = "typeof({0}) = 'VARCHAR' OR typeof({0}) LIKE 'ENUM%'"
     matches = "regexp_matches({}, {})"
 
@@ -343,20 +342,6 @@ class DuckDB(PatternDialect):
 
     def parse_date(self, text: str, style: str) -> str:
         return f"try_strptime({text}, '{style}')"
-
-    def relation(self, whole: Iterable[Any], real: Iterable[Any] = ()) -> str:
-        lists = [self.numbers(column, "INT") for column in whole]
-        lists += [self.numbers(map(self.constant, column)) for column in real]
-        return f"SELECT {', '.join(f'unnest({numbers})' for numbers in lists)}"
-
-    def look_up(self, numbers: Sequence[float | None], index: str) -> str:
-        shown = ["NULL" if x is None else self.constant(x) for x in numbers]
-        return f"({self.numbers(shown)})[{index}+1]"
-
-    @staticmethod
-    def numbers(values: Iterable[Any], kind: str = "DOUBLE") -> str:
-        """Return a constant list, as a text: a list of expressions takes much longer."""
-        return f"'[{','.join(map(str, values))}]'::{kind}[]"
 
 
 DIALECTS: dict[str, type[Dialect]] = {
