@@ -89,23 +89,16 @@ class RichProgress(Progress):
     """A live bar with rate and remaining time on a terminal or in a notebook."""
 
     def __init__(self, *, transient: bool = False, console: Any = None) -> None:
-        from rich.progress import (
-            BarColumn,
-            MofNCompleteColumn,
-            TextColumn,
-            TimeElapsedColumn,
-            TimeRemainingColumn,
-        )
-        from rich.progress import Progress as Bars
+        from rich import progress as rich
 
-        self._bars: Any = Bars(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TextColumn("{task.fields[rate]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[info]}", markup=False),
+        self._bars: Any = rich.Progress(
+            rich.TextColumn("{task.description}", markup=False),
+            rich.BarColumn(),
+            rich.MofNCompleteColumn(),
+            rich.TextColumn("{task.fields[rate]}"),
+            rich.TimeElapsedColumn(),
+            rich.TimeRemainingColumn(),
+            rich.TextColumn("{task.fields[info]}", markup=False),
             console=console or _console(),
             transient=transient,
         )

@@ -23,6 +23,7 @@ import unicodedata
 from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from itertools import pairwise
 
 import numpy as np
@@ -253,16 +254,11 @@ def _layers(
 ) -> dict[int, int]:
     """Return each box's layer: below all its parents, with no layer much wider than allowed."""
     children: dict[int, list[int]] = {at: [] for at in boxes}
-    waiting = dict.fromkeys(boxes, 0)
+    sorter = TopologicalSorter[int](dict.fromkeys(boxes, ()))
     for parent, child in arrows:
         children[parent].append(child)
-        waiting[child] += 1
-    order = [at for at in boxes if not waiting[at]]
-    for at in order:  # grows: parents first
-        for child in children[at]:
-            waiting[child] -= 1
-            if not waiting[child]:
-                order.append(child)
+        sorter.add(child, parent)
+    order = list(sorter.static_order())
     depth = dict.fromkeys(boxes, 0)  # of the descendants
     for at in reversed(order):
         depth[at] = max((depth[child] + 1 for child in children[at]), default=0)

@@ -51,7 +51,7 @@ def to_c(
     spread = unknowns and recipe.sums
     if spread:
         remedy = "Export with unknowns=False: rows with unknown values then get NaN."
-        recipe.check_width(MAX_STEP_CELLS, remedy)
+        recipe.check_sums(MAX_STEP_CELLS, remedy)
         what = "On the stack, summing out unknown features takes"
         check_cells(what, sum(_message_sizes(recipe)), MAX_STACK_CELLS, remedy, "unknowns")
     groups = [given.groups or () for given in recipe.inputs]

@@ -41,7 +41,7 @@ def to_json(network: Network, *, unknowns: bool = True, costs: Any = None) -> st
     """
     recipe = make_recipe(network)
     if unknowns:
-        recipe.check_width(MAX_STEP_CELLS, "Export with unknowns=False to score complete rows.")
+        recipe.check_sums(MAX_STEP_CELLS, "Export with unknowns=False to score complete rows.")
     facts = describe(recipe)
     if network.reference is not None:
         _describe_reference(network, network.reference, facts)

@@ -215,8 +215,7 @@ def _check(recipe: Recipe, unknowns: bool) -> None:
         )
     if unknowns:
         remedy = "Export with unknowns=False: rows with unknown values then get NaN."
-        recipe.check_probabilities("ONNX", remedy)
-        recipe.check_width(MAX_STEP_CELLS, remedy)
+        recipe.check_sums(MAX_STEP_CELLS, remedy, "ONNX")
         widest = max(len(step.separator) + 1 for step in recipe.steps)
         if widest > len(_LETTERS):
             raise ConfigurationError(

@@ -142,34 +142,32 @@ class Recipe:
         remedy = "Learn a structure with fewer parents to export it."
         what = f"Where each member may be unknown, {table_of}"
         check_cells(what, n_cells, MAX_WITH_UNKNOWN, remedy)
-        table = np.full([*(size + 1 for size in sizes), self.n_classes], np.nan)
-        table[tuple(slice(size) for size in sizes)] = log_prob
+        table = np.pad(log_prob, [*((0, 1) for _ in sizes), (0, 0)], constant_values=np.nan)
         table[..., -1, :] = 0.0
         return table
 
     def step_table(self, step: Step) -> Floats:
         """Return the product of a step's tables as logs, (*step.shape, n_classes)."""
-        axes = dict(
-            zip((*step.separator, step.input), np.ix_(*map(range, step.shape)), strict=True)
-        )
+        members = (*step.separator, step.input)
+        axes = dict(zip(members, np.ix_(*map(range, step.shape)), strict=True))
         total = np.zeros((*step.shape, self.n_classes))
         for at in step.families:
             family = self.families[at]
             total += family.log_prob[tuple(axes[member] for member in (*family.parents, at))]
         return total
 
-    def check_probabilities(self, program: str, remedy: str) -> None:
-        """Raise if tables are scores, from which a program can't sum out unknown values."""
-        if self.sums and not self.normalized:
+    def check_sums(self, max_cells: int, remedy: str, program: str = "") -> None:
+        """Raise if unknown inputs can't be summed out within a limit.
+
+        A `program` that is named can't sum them out of scores at all.
+        """
+        if not self.sums:
+            return
+        if program and not self.normalized:
             raise ConfigurationError(
                 f"The tables of this network are scores, not probabilities, and {program} cannot "
                 f"sum unknown values out of them. {remedy}"
             )
-
-    def check_width(self, max_cells: int, remedy: str) -> None:
-        """Raise if the network's unknown inputs can't be summed out within a limit."""
-        if not self.sums:
-            return
         widest = max(self.steps, key=lambda step: prod(step.shape))
         together = sorted((widest.input, *widest.separator))
         names = listed((self.inputs[i].name for i in together), len(together))

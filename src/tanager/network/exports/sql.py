@@ -74,8 +74,13 @@ def to_sql(
     if not isinstance(dialect, str) or dialect not in DIALECTS:
         raise invalid("dialect", dialect, ", ".join(DIALECTS))
     recipe, engine = make_recipe(network), DIALECTS[dialect]()
-    if unknowns:
-        _check(recipe)
+    sums_out = unknowns and recipe.sums
+    if sums_out:
+        remedy = "Export with unknowns=False: rows with unknown values then get NULL."
+        recipe.check_sums(MAX_TERMS, remedy, "SQL")
+        remedy += " ONNX, C and JavaScript take any."
+        what = "Summing out unknown features takes"
+        check_cells(what, recipe.n_terms, MAX_TERMS, remedy, "unknowns")
     names = read_names(table, "table")
     if not names:
         raise invalid("table", table, "a table's name, or a sequence that includes its schema")
@@ -85,7 +90,7 @@ def to_sql(
         _check_case(dialect, {*read, *kept}, network.codebook.domain.names)
     prices = None if costs is None else read_costs(network, costs)
     writer = _Writer(recipe, engine, log_probability=log_probability)
-    stages, sums_out = writer.stages(), unknowns and recipe.sums and bool(writer.classes)
+    stages = writer.stages()
     stages["raw"] = {f"k{at}": _column(name) for at, name in enumerate(kept)} | stages["raw"]
     statement = template("scorer.sql.j2").render(
         recipe=recipe,
@@ -97,7 +102,7 @@ def to_sql(
         prices={} if prices is None else writer.prices(prices),
         result=writer.result(kept, prices, contributions=contributions),
         **stages,
-        **(writer.sums() if sums_out else {}),
+        **(writer.sums() if sums_out and writer.classes else {}),
     )
     own = re.escape(names[0].lower() if engine.folds_names else names[0])
     if len(names) == 1 and re.search(rf"^{own}(?: AS |\()", statement, re.MULTILINE):
@@ -124,17 +129,6 @@ def _check_case(dialect: str, read: set[str], features: Sequence[str]) -> None:
                 "not tell apart, even in quotes. Rename one of them and fit again; "
                 "dialect='postgres' tells them apart."
             )
-
-
-def _check(recipe: Recipe) -> None:
-    """Raise if one statement can't sum out the unknowns."""
-    remedy = "Export with unknowns=False: rows with unknown values then get NULL."
-    recipe.check_probabilities("SQL", remedy)
-    recipe.check_width(MAX_TERMS, remedy)
-    if recipe.sums:
-        remedy += " ONNX, C and JavaScript take any."
-        what = "Summing out unknown features takes"
-        check_cells(what, recipe.n_terms, MAX_TERMS, remedy, "unknowns")
 
 
 def _column(name: str) -> str:
