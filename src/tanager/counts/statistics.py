@@ -178,19 +178,10 @@ class Counts:
 
     def pair(self, i: int, j: int) -> Floats:
         """Return N(x_i, x_j, y), (arity_i, arity_j, n_classes); the caller checks the size."""
-        kept = self.kept_pair(i, j)
-        if kept is not None:
-            return kept
-        counts = self._gathered.families([(j, (i,))])[0]
-        return self._select(counts.to_dense().transpose(1, 2, 0))
-
-    def kept_pair(self, i: int, j: int) -> Floats | None:
-        """Return N(x_i, x_j, y), shape (arity_i, arity_j, n_classes), if available.
-
-        It is after `cmi` or `score_pairs`, unless there are too many pairs to keep.
-        """
         joint = self._gathered.kept_pair(i, j)
-        return None if joint is None else self._select(joint)
+        if joint is None:
+            joint = self._gathered.families([(j, (i,))])[0].to_dense().transpose(1, 2, 0)
+        return self._select(joint)
 
     def trees(self, structure: Families) -> Trees:
         """Return the context trees of a structure's families, each built on demand.

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.numerics import Floats
+from tanager.numerics import Ints
 from tanager.progress import Progress
 from tanager.structure.constraints import Limits
 from tanager.structure.joint import SCORES, RunningJoint
 from tanager.structure.learner import FitPlan, StructureLearner
 from tanager.structure.structure import Structure
-
-_SEEDS = 8  # best edges of the last round, scored first to set the bar for the rest
 
 
 @dataclass(eq=False, repr=False)
@@ -44,11 +42,10 @@ class Greedy(StructureLearner):
     -----
     The result is the same as scoring every edge in full in every round; ties
     go to the edge into the first feature, then from the first feature.
-    Three things make it fast: the log-joint of the current model is kept, so a
-    candidate is a look-up; misclassified rows come first, since those a
+    Two things make it fast: the log-joint of the current model is kept, so a
+    candidate is a look-up; and misclassified rows come first, since those a
     candidate corrects bound its gain, then correct rows by increasing
-    margin, until the bound falls below the best edge so far; and the best edges
-    of the previous round are scored first, to set the bar. At most
+    margin, until the bound falls below the best edge so far. At most
     :math:`O(n^3)` scores of :math:`O(N)` time each; all rows are held in memory,
     and up to 512 MiB of tables.
 
@@ -79,13 +76,12 @@ class Greedy(StructureLearner):
         self._choose("score", SCORES)
         self._allow_numbers("epsilon", below=1)
         rows = counts.rows.gather()
-        near = _nearest(counts.cmi(), most)  # the pass also counts every edge's table
+        near = _nearest(counts, most)
         joint = RunningJoint(
             counts.domain,
             rows,
             score=self.score,
             epsilon=self.epsilon,
-            pair_counts=counts.kept_pair,
             memory=context.tables_limit,
         )
         climb = _Climb(joint, context, near)
@@ -101,12 +97,12 @@ class Greedy(StructureLearner):
         return Structure.from_tree(counts.domain.names, climb.parents)
 
 
-def _nearest(information: Floats, most: int | None) -> NDArray[np.bool_]:
+def _nearest(counts: Counts, most: int | None) -> NDArray[np.bool_]:
     """Return which parents each child may have, shape (n_features, n_features)."""
-    n = information.shape[0]
+    n = counts.domain.n_features
     if most is None or most >= n - 1:
         return np.ones((n, n), np.bool_)
-    ranked = np.where(np.eye(n, dtype=np.bool_), -np.inf, information)
+    ranked = np.where(np.eye(n, dtype=np.bool_), -np.inf, counts.cmi())
     best = np.argsort(-ranked, axis=1, kind="stable")[:, :most]
     near = np.zeros((n, n), np.bool_)
     np.put_along_axis(near, best, True, axis=1)
@@ -125,11 +121,6 @@ class _Climb:
         self._joint = joint
         self._context = context
         self._root = np.arange(n)  # root of each feature's tree
-        self._last = np.zeros((n, n))  # each edge's last known gain or bound, [child, parent]
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Drop the engine: part of the search may run in another process."""
-        return {**self.__dict__, "_context": None}
 
     def limit(self, limits: Limits) -> None:
         """Add the required edges, and drop those that are not allowed."""
@@ -151,35 +142,19 @@ class _Climb:
         # A parentless feature is its tree's root, so a parent from that tree would close a cycle.
         allowed = (self.parents < 0)[:, None] & (self._root[None, :] != np.arange(n)[:, None])
         allowed &= self._near
-        bar = self._set_bar(allowed)
-        children = [c for c in range(n) if allowed[c].any()]
-        search = partial(self._search, allowed=allowed, bar=bar)
-        found = self._context.engine.map(search, children, Progress(), "edges")
+        edges = [(child, np.flatnonzero(row)) for child, row in enumerate(allowed) if row.any()]
+        search = partial(_best_parent, self._joint)
+        found = self._context.engine.map(search, edges, Progress(), "edges")
         self.n_scored += int(allowed.sum())
-        best, child, parent = 0.0, -1, -1
-        for c, (gain, p) in zip(children, found, strict=True):
-            if gain > best:
-                best, child, parent = gain, c, p
-        if child < 0:
-            return False
-        self._add(child, parent)
-        return True
+        gain, child, parent = max(found, key=itemgetter(0), default=(0.0, -1, -1))  # the first
+        if gain > 0:
+            self._add(child, parent)
+        return gain > 0
 
-    def _set_bar(self, allowed: NDArray[np.bool_]) -> float:
-        """Return the gain an edge must reach, from the best edges of the previous round."""
-        last = np.where(allowed, self._last, 0.0).ravel()
-        bar = 0.0
-        for edge in np.argsort(-last, kind="stable")[:_SEEDS]:
-            if last[edge] > 0:
-                child, parent = divmod(int(edge), self.parents.shape[0])
-                bar = max(bar, float(self._joint.single_gains(child, [parent], bar)[0]))
-        return bar
 
-    def _search(self, child: int, *, allowed: NDArray[np.bool_], bar: float) -> tuple[float, int]:
-        """Return the best gain of a child's allowed parents, and that parent; (0, -1) for none."""
-        candidates = np.flatnonzero(allowed[child])
-        below = float(np.nextafter(bar, -np.inf)) if bar > 0 else 0.0
-        gains = self._joint.single_gains(child, candidates.tolist(), below)
-        self._last[child, candidates] = gains
-        at = int(np.argmax(gains))  # ties go to the first
-        return (float(gains[at]), int(candidates[at])) if gains[at] > below else (0.0, -1)
+def _best_parent(joint: RunningJoint, edges: tuple[int, Ints]) -> tuple[float, int, int]:
+    """Return the best gain of a child among its possible parents, the child and the parent."""
+    child, parents = edges
+    gains = joint.single_gains(child, parents.tolist(), 0.0)
+    best = int(np.argmax(gains))  # ties go to the first
+    return float(gains[best]), child, int(parents[best])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
@@ -15,8 +15,6 @@ from tanager.errors import MemoryBoundError
 from tanager.numerics import Floats, Ints, starts_of
 
 Units = NDArray[np.int32]
-
-PairCounts = Callable[[int, int], Floats | None]
 
 SCORES = ("cr", "cl")
 MAX_CELLS = 1 << 26  # in one family's table
@@ -68,7 +66,6 @@ class RunningJoint:
     rows: all training rows; copied, since they are kept sorted by margin.
     score: {"cr", "cl"}; classification rate or conditional log-likelihood.
     folds: shape (n_rows,); each row's tables come from the other folds: scores are cross-validated.
-    pair_counts: ``pair_counts(i, j)`` returns N(x_i, x_j, y) if it is known, else None.
     memory: bytes that one table may take while it's counted, and all that are kept.
 
     A candidate family costs one look-up per row, and most rows are settled by one comparison.
@@ -86,7 +83,6 @@ class RunningJoint:
         score: str = "cr",
         epsilon: float = 1e-5,
         folds: Ints | None = None,
-        pair_counts: PairCounts | None = None,
         memory: int = MAX_CELLS * CELL_BYTES,
     ) -> None:
         self.domain = domain
@@ -95,7 +91,6 @@ class RunningJoint:
         n_rows = rows.n_rows
         weights = rows.row_weights
         fold_of = np.zeros(n_rows, np.uint8) if folds is None else folds.astype(np.uint8)
-        self._pair_counts = pair_counts if folds is None else None
         self._widths = [int(arity) + 1 for arity in domain.arities]  # plus "unknown"
         self._widths_array = np.array(self._widths, np.int64)
         self.n_folds = 1 if folds is None else int(folds.max(initial=0)) + 1
@@ -119,8 +114,8 @@ class RunningJoint:
         self.restart()
 
     def __getstate__(self) -> dict[str, Any]:
-        """Drop the counts: another process counts the rows itself."""
-        return {**self.__dict__, "_pair_counts": None, "_packs": {}, "_packed_bytes": 0}
+        """Drop the tables: another process counts the rows itself."""
+        return {**self.__dict__, "_packs": {}, "_packed_bytes": 0}
 
     def _choose_grid(self) -> tuple[float, Grid]:
         """Return half the units in a nat, and the grid: as fine as the integers allow."""
@@ -271,11 +266,6 @@ class RunningJoint:
         shape = (self.n_folds, prod(widths), self._widths[child], self.domain.n_classes)
         self._check_size(child, parents, shape)
         counts = np.zeros(shape)
-        if self._pair_counts is not None and len(parents) == 1:
-            known = self._pair_counts(parents[0], child)
-            if known is not None:
-                counts[0, :-1, :-1] = known
-                return counts
         native.count_family(self._contexts(parents), self._codes[child], *self._rows[1:4], counts)
         return counts
 

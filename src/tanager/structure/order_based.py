@@ -113,9 +113,7 @@ class OrderBased(StructureLearner):
         folds = self._folds(rows, context)
         known = plan.limits or Limits.none(counts.domain.names)
         known.check_learner(int(self.max_parents), f"OrderBased(max_parents={self.max_parents})")
-        # The pass for the ranking of candidates also counts every edge's table.
-        ranked = self.candidates is not None or folds is None
-        nearness = counts.cmi() if ranked else None
+        nearness = None if self.candidates is None else counts.cmi()
         results = []
         orders = self._orders(counts, rows, context)
         context.progress.start("parents", len(orders) * counts.domain.n_features, unit="features")
@@ -125,7 +123,6 @@ class OrderBased(StructureLearner):
             score=self.score,
             epsilon=self.epsilon,
             folds=folds,
-            pair_counts=counts.kept_pair,
             memory=context.tables_limit,
         )
         for number, order in enumerate(orders):
