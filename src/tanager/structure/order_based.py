@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import Any
 
 import numpy as np
 
@@ -114,7 +115,6 @@ class OrderBased(StructureLearner):
         known = plan.limits or Limits.none(counts.domain.names)
         known.check_learner(int(self.max_parents), f"OrderBased(max_parents={self.max_parents})")
         nearness = None if self.candidates is None else counts.cmi()
-        results = []
         orders = self._orders(counts, rows, context)
         context.progress.start("parents", len(orders) * counts.domain.n_features, unit="features")
         joint = RunningJoint(
@@ -125,6 +125,7 @@ class OrderBased(StructureLearner):
             folds=folds,
             memory=context.tables_limit,
         )
+        searches = []
         for number, order in enumerate(orders):
             if number:
                 joint.restart()
@@ -132,13 +133,19 @@ class OrderBased(StructureLearner):
             required = known.moral(order)
             required.check_learner(int(self.max_parents), "OrderBased")
             search = _Search(
-                joint, context, int(self.max_parents), self.candidates, nearness, required
+                order, joint, context, int(self.max_parents), self.candidates, nearness, required
             )
-            parents = search.run(order)
-            results.append(_Result(order, parents, joint.mean_score, search.n_scored))
+            search.run()
+            searches.append(search)
         context.progress.finish()
-        best = max(results, key=lambda result: result.score)  # ties go to the first
-        context.record("structure").update(_report(counts.domain, results, best))
+        best = max(searches, key=attrgetter("score"))  # ties go to the first
+        record = context.record("structure")
+        record["order"] = [counts.domain.names[i] for i in best.order]
+        record["score"] = best.score
+        record["edges"] = sum(map(len, best.parents))
+        record["families_scored"] = sum(search.n_scored for search in searches)
+        if len(searches) > 1:
+            record["orders"] = [search.report() for search in searches]
         return Structure.from_parents(counts.domain.names, best.parents)
 
     def _check(self) -> None:
@@ -180,17 +187,11 @@ class OrderBased(StructureLearner):
         )
 
 
-class _Result(NamedTuple):
-    order: Ints
-    parents: list[Parents]
-    score: float
-    n_scored: int
-
-
 @dataclass
 class _Search:
     """Chooses parents along one order."""
 
+    order: Ints
     joint: RunningJoint
     context: FitContext
     max_parents: int
@@ -199,20 +200,29 @@ class _Search:
     limits: Limits
     n_scored: int = 0
 
-    def run(self, order: Ints) -> list[Parents]:
-        """Return each feature's parents."""
-        found: list[Parents] = [()] * len(order)
-        self.adjacent: list[set[int]] = [set() for _ in order]
-        for place, child in enumerate(order.tolist()):
-            parents = self._choose(child, self._near(child, order[:place]))
+    def run(self) -> None:
+        """Choose each feature's parents."""
+        self.parents: list[Parents] = [()] * len(self.order)
+        self.adjacent: list[set[int]] = [set() for _ in self.order]
+        for place, child in enumerate(self.order.tolist()):
+            parents = self._choose(child, self._near(child, self.order[:place]))
             if parents:
                 self.joint.add(child, parents, self.joint.change(child, parents))
-                found[child] = parents
+                self.parents[child] = parents
                 for p in parents:
                     self.adjacent[child].add(p)
                     self.adjacent[p].add(child)
             self.context.progress.advance(1, score=round(self.joint.mean_score, 4))
-        return found
+        self.score = self.joint.mean_score
+
+    def report(self) -> dict[str, Any]:
+        """Return the score, the order and the parents, by name."""
+        names = self.limits.names
+        return {
+            "score": self.score,
+            "order": [names[i] for i in self.order],
+            "parents": [[names[p] for p in parents] for parents in self.parents],
+        }
 
     def _near(self, child: int, earlier: Ints) -> list[int]:
         """Return the earlier features that may become parents, in order."""
@@ -304,26 +314,6 @@ def _best(
         if gain > best:
             best, chosen = gain, parents
     return best, chosen
-
-
-def _report(domain: Domain, results: list[_Result], best: _Result) -> dict[str, Any]:
-    """Return the search's diagnostics."""
-    report: dict[str, Any] = {
-        "order": [domain.names[i] for i in best.order],
-        "score": best.score,
-        "edges": sum(len(parents) for parents in best.parents),
-        "families_scored": sum(result.n_scored for result in results),
-    }
-    if len(results) > 1:
-        report["orders"] = [
-            {
-                "score": result.score,
-                "order": [domain.names[i] for i in result.order],
-                "parents": [[domain.names[p] for p in parents] for parents in result.parents],
-            }
-            for result in results
-        ]
-    return report
 
 
 class _Patterns:
