@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts import ContextTree
+from tanager.engines import Sums
 from tanager.engines.keeping import Store
 from tanager.numerics import Floats, Ints, rank_distinct, starts_of
 
@@ -42,7 +43,6 @@ SMOOTHING = 1.0  # m of the m-estimate
 STRENGTH = {"back-off": 30.0, "m-estimate": 0.0}
 ROW_NUMBERS = 1 << 22  # odds or posteriors in a batch of rows: 32 MiB
 WORST = (1.0, 1.0, 1.0, 1024.0)  # upper bound on one row's loss, by score
-_JOINED = ("value", "odds", "joint", "context_count")
 
 
 class State(NamedTuple):
@@ -140,27 +140,22 @@ class Tries(NamedTuple):
             for level, above, first in zip(levels, below, cells[1:], strict=True)
         ]
         context = [level.context + contexts[at] for at, level in enumerate(levels)]
-        width = np.array([level.width for level in levels])
-        value, odds, joint, counts = (
-            [level[at] for level in levels] for at in map(_ParentLevel._fields.index, _JOINED)
-        )
-        del levels
         return cls(
             np.array(level_start),
             np.array(member),
             cells[:-1],
-            width,
-            _join([*child, cells[-1:]]).astype(np.int32),
-            _join(value),
-            _join(odds),
-            _join(joint),
-            _join(context).astype(np.int32),
-            _join(counts),
+            np.array([level.width for level in levels]),
+            np.concatenate([*child, cells[-1:]]).astype(np.int32),
+            np.concatenate([level.value for level in levels]),
+            np.concatenate([level.odds for level in levels]),
+            np.concatenate([level.joint for level in levels]),
+            np.concatenate(context).astype(np.int32),
+            np.concatenate([level.context_count for level in levels]),
         )
 
 
 @dataclass
-class LeaveOneOut:
+class LeaveOneOut(Sums):
     """A pass that sums the leave-one-out losses of some features, given earlier ones.
 
     The result is the sums of losses, in whole units, shape (max_k + 1,
@@ -175,10 +170,6 @@ class LeaveOneOut:
     tries: Tries
     before: States | None = None  # the chunks' odds or posteriors after the earlier features
     store: Store | None = None  # for those after these features; None: not needed
-    n_features: int = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.n_features = self.tries.level_start.shape[0] - 1
 
     def __getstate__(self) -> dict[str, Any]:
         # A store belongs to one process. In another the states stay in memory, with the result.
@@ -189,7 +180,8 @@ class LeaveOneOut:
 
     def zero(self) -> tuple[Ints, States]:
         """Return the losses of no rows."""
-        return np.zeros((self.task.max_k + 1, self.n_features), np.int64), {}
+        n_features = len(self.tries.level_start) - 1
+        return np.zeros((self.task.max_k + 1, n_features), np.int64), {}
 
     def update(self, state: tuple[Ints, States], chunk: Chunk) -> tuple[Ints, States]:
         """Add the losses of a chunk's rows, in batches that get smaller with more classes."""
@@ -242,17 +234,6 @@ class LeaveOneOut:
     def merge(self, a: tuple[Ints, States], b: tuple[Ints, States]) -> tuple[Ints, States]:
         """Add the losses of two sets of rows."""
         return a[0] + b[0], a[1] | b[1]
-
-    def finish(self, state: tuple[Ints, States]) -> tuple[Ints, States]:
-        """Return the sums, and the rows' odds or posteriors."""
-        return state
-
-
-def _join(parts: list[Any]) -> Any:
-    """Concatenate arrays and release the parts, so large ones aren't held twice for long."""
-    joined = np.concatenate(parts)
-    parts.clear()
-    return joined
 
 
 def mean_losses(task: LeaveOneOutTask, sums: Ints) -> Floats:
@@ -314,7 +295,7 @@ def _levels(
             given = above if d else keys
             estimates = _blend(estimates, given, made, d, tree.arity, task.strength)
             odds = estimates[0][:, ::-1] / np.maximum(estimates[1], 1e-300)
-            made = _ParentLevel(full, above, value, odds, none, np.zeros(0, np.int64), none)
+            made = made._replace(odds=odds, joint=none, context=context[:0], context_count=none)
         yield made
 
 
