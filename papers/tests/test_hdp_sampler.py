@@ -13,7 +13,7 @@ from tests.oracles.hdp_exact import posterior_means, posterior_sums
 from tests.oracles.kernels.gibbs import log_gamma_variate, normal, uniform
 from tests.parameters.hdp.trees import dense_counts, dense_log_prob, random_tree
 
-from tanager.counts import tree_from_dense
+from tanager.counts import FamilyCounts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import HDP, Prior, tie
@@ -88,7 +88,7 @@ def check_against_enumeration(counts, tying, discount):
         grid,
         discount,
     )
-    tree = tree_from_dense(counts)
+    tree = FamilyCounts.from_dense(counts).tree()
     flat, mean, error = batch_means(tree, Process(prior, discount), tying)
     values = np.concatenate([level.cell_value for level in tree.levels])
     for node, context in enumerate(contexts_of(tree)):
@@ -118,7 +118,9 @@ def test_values_that_a_context_never_saw_are_averaged_too(start):
         tolerance=1e-9, max_sweeps=200_000, thinning=1, start=start,
     )  # fmt: skip
     with pytest.warns(ConvergenceWarning):
-        tables = learner.from_counts(np.ones(2), [tree_from_dense(counts)], FitContext())
+        tables = learner.from_counts(
+            np.ones(2), [FamilyCounts.from_dense(counts).tree()], FitContext()
+        )
     found = np.exp(tables.families[0].log_prob)
     for y in (0, 1):
         np.testing.assert_allclose(found[:, y], exact[(y,)], atol=1e-3)
@@ -144,7 +146,7 @@ def test_spelled_cells_leave_seen_ones_alone():
 def test_the_pace_does_not_change_the_target(pace):
     prior = Prior(2.0, 1.0, 1.5)
     exact = exact_means(ONE_LEVEL, prior)[1]
-    tree = tree_from_dense(ONE_LEVEL)
+    tree = FamilyCounts.from_dense(ONE_LEVEL).tree()
     flat, mean, error = batch_means(tree, Process(prior), "level", pace=pace)
     values = np.concatenate([level.cell_value for level in tree.levels])
     for node, context in enumerate(contexts_of(tree)):
@@ -165,7 +167,7 @@ def test_the_paper_s_improper_prior_is_allowed():
 def test_concentrations_equal_numeric_integration(times):
     counts, tables = np.array([5, 60, 3, 700]), np.array([3, 9, 1, 14])
     counts, tables = np.tile(counts, times), np.tile(tables, times)
-    tree = tree_from_dense(np.diag(counts).astype(float))
+    tree = FamilyCounts.from_dense(np.diag(counts).astype(float)).tree()
     flat = tie(tree, "level")
     # No cell has more than one row, so that the tables stay as they are.
     state = Seating(
@@ -238,7 +240,7 @@ def test_convergence_is_watched():
 
 
 def test_nothing_counted_gives_the_uniform():
-    tree = tree_from_dense(np.zeros((2, 3, 4)))
+    tree = FamilyCounts.from_dense(np.zeros((2, 3, 4))).tree()
     found = dense_log_prob(GibbsHDP().family(tree), tree)
     np.testing.assert_allclose(np.exp(found), 0.25)
 
@@ -271,7 +273,7 @@ def test_node_estimates_equal_the_authors_program(shared):
     tyings = {"LEVEL": "level", "SAME_PARENT": "parent", "SINGLE": "single"}
     checked = 0
     for vector in json.loads(text)["vectors"]:
-        tree = tree_from_dense(dense_counts(vector))
+        tree = FamilyCounts.from_dense(dense_counts(vector)).tree()
         values = np.concatenate([level.cell_value for level in tree.levels])
         for reference in vector["reference"].values():
             if reference["tying"] not in tyings:

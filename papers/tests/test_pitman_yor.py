@@ -9,7 +9,7 @@ from tests.oracles.hdp_exact import stirling
 from tests.parameters.hdp.trees import dense_log_prob, random_counts, random_tree
 
 from tanager import native
-from tanager.counts import tree_from_dense
+from tanager.counts import FamilyCounts
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import Prior, tie
 from tanager_papers.hdp_sampler import GibbsHDP, stirling_ratios
@@ -108,7 +108,7 @@ def test_a_vanishing_discount_is_the_plain_fixed_point():
 
 @pytest.mark.parametrize("discount", [0.3, 0.6])
 def test_it_agrees_with_the_sampler(discount):
-    tree = tree_from_dense(random_counts(7, (2, 6, 12), rows=900))
+    tree = FamilyCounts.from_dense(random_counts(7, (2, 6, 12), rows=900)).tree()
     found = dense_log_prob(PitmanYor(discount=discount).family(tree), tree)
     sampler = GibbsHDP(discount=discount, tolerance=1e-3, max_sweeps=4000)
     drawn = dense_log_prob(sampler.family(tree), tree)
@@ -129,7 +129,7 @@ def test_every_context_sums_to_one(discount, seed):
 
 def test_discounts_are_counted_from_cells_seen_once_and_twice():
     counts = np.array([[[1.0, 2.0, 0.0], [1.0, 5.0, 1.0]], [[2.0, 0.0, 0.0], [1.0, 0.0, 0.0]]])
-    tree = tree_from_dense(counts)
+    tree = FamilyCounts.from_dense(counts).tree()
     # Leaves: four cells with one row, two with two. Class 0 gets 2, 2, 1 contexts by value and
     # class 1 gets 2, 0, 0: one cell seen once, three twice.
     found = count_discounts(tree, tie(tree, "level"))

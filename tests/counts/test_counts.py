@@ -157,7 +157,7 @@ def test_a_family_past_its_bound_loses_its_last_parents_whatever_the_chunks(bloc
     rows = make_rows(11, 3000, n_features=4, top=40, block_rows=block)
     family = [(0, (1, 2, 3))]
     full = build_trees(rows, family, FitContext())[0]
-    cells = [level.n_cells for level in full.levels]
+    cells = [len(level.cell_value) for level in full.levels]
     bound = cells[3] + 5
     assert cells[3] < bound < cells[4]
     with pytest.warns(UserWarning, match="only the first 2 parents"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.counts import tree_from_dense
+from tanager.counts import FamilyCounts
 from tanager.errors import ConfigurationError
 from tanager.parameters import DFE, HDP, Friedman, Laplace, MaximumLikelihood, MEstimate
 
@@ -22,7 +22,7 @@ def test_variances_are_those_of_a_dirichlet_with_the_added_rows(learner, added):
     counts = np.array([[30.0, 2.0], [10.0, 58.0]])  # (class, value)
     rows = counts + added(counts.sum(axis=0) / counts.sum())
     share = rows / rows.sum(axis=1, keepdims=True)
-    found = learner.spread(tree_from_dense(counts)).log_prob.T
+    found = learner.spread(FamilyCounts.from_dense(counts).tree()).log_prob.T
     np.testing.assert_allclose(found, (1.0 - share) / (rows + share), rtol=1e-9)
 
 

@@ -12,7 +12,7 @@ from tanager.counts.families import (
 )
 from tanager.counts.pairs import ExplainingAway, PairCells, PairScore
 from tanager.counts.statistics import Counts, fingerprint_counts
-from tanager.counts.tree import Contexts, ContextTree, tree_from_dense
+from tanager.counts.tree import Contexts, ContextTree
 
 __all__ = [
     "ContextTree",
@@ -30,5 +30,4 @@ __all__ = [
     "count_expected",
     "fingerprint_counts",
     "most_cells",
-    "tree_from_dense",
 ]

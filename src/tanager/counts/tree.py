@@ -15,17 +15,15 @@ probabilities, concentrations) is an array over the nodes or over the cells.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from tanager import native
 from tanager.codes.rows import EqualByArrays
-from tanager.numerics import Floats, Ints, rank_distinct
+from tanager.numerics import Floats, Ints, rank_distinct, starts_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +140,8 @@ class Contexts(EqualByArrays):
             parents.append(low + distinct // arity)
             ends.append(high + len(distinct))
         parent = np.concatenate(parents)
-        # Children follow their parents' order.
-        child = 1 + np.searchsorted(parent[1:], np.arange(len(parent) + 1))
         start = np.zeros(len(parent) + 1, np.int64)
-        tree = np.array(ends), np.concatenate(values), parent, child, start, none
+        tree = np.array(ends), np.concatenate(values), parent, _first_children(parent), start, none
         return Contexts(self.arity, self.context_arities[1:], *tree), place
 
 
@@ -161,30 +157,21 @@ class Level(NamedTuple):
     # level above; 0 for the root's
     cell_parent: Ints
 
-    @property
-    def n_nodes(self) -> int:
-        """Number of contexts seen."""
-        return int(self.parent.shape[0])
-
-    @property
-    def n_cells(self) -> int:
-        """Number of (context, value) pairs seen."""
-        return int(self.cell_value.shape[0])
-
     def node_counts(self) -> Floats:
         """Return N(context) for every node, shape (n_nodes,)."""
-        return _sums(self.cell_nodes(), self.cell_count, self.n_nodes)
+        return _sums(self.cell_nodes(), self.cell_count, len(self.value))
 
     def cell_nodes(self) -> Ints:
         """Return the node of every cell, shape (n_cells,)."""
-        return np.repeat(np.arange(self.n_nodes), np.diff(self.start))
+        return np.repeat(np.arange(len(self.value)), np.diff(self.start))
 
 
 @dataclass(frozen=True, eq=False)
 class ContextTree(Contexts):
     """Counts of one family on its seen contexts.
 
-    >>> tree = tree_from_dense(np.array([[3.0, 1.0], [0.0, 2.0]]))  # (class, value)
+    >>> from tanager.counts import FamilyCounts
+    >>> tree = FamilyCounts.from_dense(np.array([[3.0, 1.0], [0.0, 2.0]])).tree()  # (class, value)
     >>> tree.node_counts()  # the root, then one node per class
     array([6., 4., 2.])
     >>> tree.cell_count
@@ -218,37 +205,6 @@ class ContextTree(Contexts):
             levels.append(level)
         return tuple(levels)
 
-    @classmethod
-    def from_levels(
-        cls, arity: int, context_arities: tuple[int, ...], levels: Sequence[Level]
-    ) -> ContextTree:
-        """Concatenate levels, root first."""
-        level_node = np.cumsum([0] + [level.n_nodes for level in levels])
-        level_cell = np.cumsum([0] + [level.n_cells for level in levels])
-        # Children follow their parents' order, so counting them gives where each node's start.
-        child = [
-            np.searchsorted(below.parent, np.arange(level.n_nodes)) + level_node[d + 1]
-            for d, (level, below) in enumerate(pairwise(levels))
-        ]
-        child.append(np.full(levels[-1].n_nodes + 1, level_node[-1]))
-        start = [level.start[:-1] + level_cell[d] for d, level in enumerate(levels)]
-        parent = [lv.parent + (level_node[d - 1] if d else 0) for d, lv in enumerate(levels)]
-        cell_parent = [
-            lv.cell_parent + (level_cell[d - 1] if d else 0) for d, lv in enumerate(levels)
-        ]
-        return cls(
-            arity,
-            context_arities,
-            level_node,
-            np.concatenate([level.value for level in levels]),
-            np.concatenate(parent),
-            np.concatenate(child),
-            np.concatenate([*start, level_cell[-1:]]),
-            np.concatenate([level.cell_value for level in levels]),
-            np.concatenate([level.cell_count for level in levels]),
-            np.concatenate(cell_parent),
-        )
-
     def node_counts(self) -> Floats:
         """Return N(context) for every node, shape (n_nodes,)."""
         return _sums(self.cell_nodes(), self.cell_count, self.n_nodes)
@@ -260,12 +216,6 @@ class ContextTree(Contexts):
 
 def _sums(node: Ints, counts: Floats, n_nodes: int) -> Floats:
     return np.bincount(node, counts, n_nodes).astype(np.float64, copy=False)
-
-
-def tree_from_dense(counts: Floats) -> ContextTree:
-    """Build the context tree of non-negative dense counts (class, *parents, feature)."""
-    seen = np.nonzero(counts)
-    return tree_from_cells(np.array(seen, np.int64), counts[seen], counts.shape)
 
 
 def tree_from_cells(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:
@@ -301,4 +251,30 @@ def tree_from_cells(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> Con
     if n_cells == 0:  # there's a root even if nothing was counted
         start = np.zeros(2, np.int64)
     levels.append(Level(zero, zero, start, value, count, np.zeros(value.shape[0], np.int64)))
-    return ContextTree.from_levels(arity, tuple(arities[:-1]), levels[::-1])
+    levels.reverse()
+    level_node = starts_of([len(level.value) for level in levels])
+    level_cell = starts_of([len(level.cell_value) for level in levels])
+    parents, starts, cell_parents = [zero], [], [levels[0].cell_parent]
+    for d, level in enumerate(levels):
+        starts.append(level.start[:-1] + level_cell[d])
+        if d:
+            parents.append(level.parent + level_node[d - 1])
+            cell_parents.append(level.cell_parent + level_cell[d - 1])
+    node_parent = np.concatenate(parents)
+    return ContextTree(
+        arity,
+        tuple(arities[:-1]),
+        level_node,
+        np.concatenate([level.value for level in levels]),
+        node_parent,
+        _first_children(node_parent),
+        np.concatenate([*starts, level_cell[-1:]]),
+        np.concatenate([level.cell_value for level in levels]),
+        np.concatenate([level.cell_count for level in levels]),
+        np.concatenate(cell_parents),
+    )
+
+
+def _first_children(node_parent: Ints) -> Ints:
+    """Return where each node's children start: they follow their parents' order."""
+    return 1 + np.searchsorted(node_parent[1:], np.arange(len(node_parent) + 1))

@@ -203,7 +203,7 @@ class Layout:
         out = np.zeros(self.n_cells)
         for family, tree in zip(self.families, trees, strict=True):
             last = tree.levels[-1]
-            context = np.zeros(last.n_nodes, np.int64)
+            context = np.zeros(len(last.value), np.int64)
             for depth, value in enumerate(tree.values(tree.depth)[1:]):
                 context = family.step(context, depth, value)
             cell = context[last.cell_nodes()] * family.arity + last.cell_value

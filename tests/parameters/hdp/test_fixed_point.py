@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from tanager import native
-from tanager.counts import tree_from_dense
+from tanager.counts import FamilyCounts
 from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.parameters.hdp import HDP
@@ -58,7 +58,7 @@ def test_estimates_solve_the_equations(tying, fraction):
         tolerance=1e-13,
         max_sweeps=5000,
     )
-    tree = tree_from_dense(counts)
+    tree = FamilyCounts.from_dense(counts).tree()
     found = np.exp(dense_log_prob(learner.family(tree), tree))
     for context in np.ndindex(2, 3):
         known = next(context[:d] for d in (2, 1, 0) if context[:d] in phi)
@@ -79,7 +79,7 @@ def test_unseen_contexts_answer_as_their_longest_seen_prefix():
     counts = random_counts(4, (2, 3, 3), rows=100)
     counts[0, 1] = 0
     counts[1] = 0
-    tree = tree_from_dense(counts)
+    tree = FamilyCounts.from_dense(counts).tree()
     found = dense_log_prob(HDP().family(tree), tree)
     # (0, 1) was never seen: the class's own estimate, a blend of what it saw.
     assert (found[0, 1] > found[0, [0, 2]].min(0) - 1e-9).all()
@@ -88,7 +88,7 @@ def test_unseen_contexts_answer_as_their_longest_seen_prefix():
 
 
 def test_nothing_counted_gives_the_uniform():
-    tree = tree_from_dense(np.zeros((2, 3, 4)))
+    tree = FamilyCounts.from_dense(np.zeros((2, 3, 4))).tree()
     found = dense_log_prob(HDP().family(tree), tree)
     np.testing.assert_allclose(np.exp(found), 0.25)
 
@@ -97,8 +97,8 @@ def test_neighbours_are_believed_where_they_agree():
     alike = np.array([[2.0, 0.0], [200.0, 50.0], [160.0, 40.0], [80.0, 20.0]])
     apart = np.array([[2.0, 0.0], [200.0, 50.0], [40.0, 160.0], [10.0, 90.0]])
     near, far = (
-        np.exp(dense_log_prob(HDP().family(tree_from_dense(counts)), tree_from_dense(counts)))
-        for counts in (alike, apart)
+        np.exp(dense_log_prob(HDP().family(tree), tree))
+        for tree in (FamilyCounts.from_dense(counts).tree() for counts in (alike, apart))
     )
     assert near[0, 0] == pytest.approx(0.8, abs=0.07)
     assert far[0, 0] > apart.sum(0)[0] / apart.sum() + 0.15  # not pulled to the pooled share
@@ -161,7 +161,7 @@ def test_adult_trees_beat_five_thousand_sweeps(shared):
         members = [*entry["parents"], entry["child"]]
         counts = np.zeros([arities[m] for m in members])
         np.add.at(counts, tuple(train[:, members].T), 1.0)
-        tree = tree_from_dense(counts)
+        tree = FamilyCounts.from_dense(counts).tree()
         table = HDP().family(tree)
         out = np.zeros((test.shape[0], 2))
         codes = np.ascontiguousarray(test.T.astype(np.uint8))
@@ -174,7 +174,7 @@ def test_adult_trees_beat_five_thousand_sweeps(shared):
 
 def test_the_class_level_has_a_rate_of_its_own():
     counts = random_counts(3, (3, 4, 4), rows=400)
-    tree = tree_from_dense(counts)
+    tree = FamilyCounts.from_dense(counts).tree()
     both = [HDP(rate=1.0, class_rate=rate).family(tree).log_prob for rate in (None, 1.0)]
     np.testing.assert_array_equal(*both)
     apart = HDP(rate=1.0, class_rate=50.0).family(tree).log_prob

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tanager.counts import tree_from_dense
+from tanager.counts import FamilyCounts
 
 
 def dense_counts(vector):
@@ -31,7 +31,7 @@ def random_counts(seed, shape, rows=60, fraction=False):
 
 def random_tree(seed, shape, **kwargs):
     """Return the tree of `random_counts`."""
-    return tree_from_dense(random_counts(seed, shape, **kwargs))
+    return FamilyCounts.from_dense(random_counts(seed, shape, **kwargs)).tree()
 
 
 def dense_log_prob(table, tree):
