@@ -290,8 +290,8 @@ def test_the_command_and_the_methods_write_the_page(tree, people, tmp_path, monk
     assert run(["report", "m.tanager", "people.parquet", "--folds", "0", "-o", "own.html"]) == 0
     assert "Measured on" in (tmp_path / "own.html").read_text(encoding="utf-8")
     pq.write_table(people.drop(["income"]), "unlabelled.parquet")
-    assert run(["report", "m.tanager", "unlabelled.parquet"]) == 2
-    assert "with --target" in capsys.readouterr().err
+    assert run(["report", "m.tanager", "unlabelled.parquet"]) == 1
+    assert "--target: The table has no column 'income'" in capsys.readouterr().err
     tree.report(tmp_path / "c.html")
     tree.network_.report(tmp_path / "d.html", people, "income")
     write_report("m.tanager", tmp_path / "e.html")
