@@ -17,8 +17,8 @@ from tanager.classifiers.fitting import (
     model_options,
     open_context,
     open_progress,
+    warn_of_columns,
 )
-from tanager.classifiers.info import Info, warn_of_columns
 from tanager.classifiers.predictor import NetworkPredictor
 from tanager.classifiers.priors import (
     check_class_weight,
@@ -34,6 +34,9 @@ from tanager.network import Network
 from tanager.parameters import GroupedLearner, ParameterLearner, TablePrior
 from tanager.parameters.registry import resolve_pair, resolve_parameters
 from tanager.structure import Constraints, StructureLearner
+
+LONG = 8  # entries beyond which a list or mapping is only counted
+_OF_FIRST_ROWS = frozenset(("fingerprint", "mutual_information"))
 
 
 @dataclass(eq=False, repr=False)
@@ -231,9 +234,7 @@ class BayesNetClassifier(NetworkPredictor):
         tables = set_class_prior(tables, shares, self.class_weight, *given, counted=True)
         # The drift reference only covers the first rows: better none than half of one.
         network = replace(self.network_, tables=tables, reference=None)
-        self.network_, self._kept_counts = network, kept
-        self.info_ = self.info_.grown(rows.n_rows, context.info)
-        return self
+        return self._take(network, kept, self.info_.grown(rows.n_rows, context.info))
 
     def set_params(self, **params: Any) -> Self:
         """Set parameters, including those of learners given by name: ``structure__k=2``."""
@@ -329,3 +330,54 @@ class BayesNetClassifier(NetworkPredictor):
             )
         warn_of_columns(codebook, context.info["codes"], rows.n_rows, X, y)
         return codebook, rows
+
+
+class Info(dict[str, Any]):
+    """The record of a fit, by stage; its repr shows short entries and the length of long ones.
+
+    >>> Info({"structure": {"seconds": 0.5, "order": ["a", "b"], "trace": list(range(50))}})
+    structure
+      seconds  0.5
+      order    a, b
+      trace    50 entries, in info_['structure']['trace']
+    """
+
+    def grown(self, n_rows: int, stages: Mapping[str, Any]) -> Info:
+        """Return the record after more rows, without facts that only hold for the first rows."""
+        grown = {
+            stage: {key: fact for key, fact in record.items() if key not in _OF_FIRST_ROWS}
+            for stage, record in self.items()
+        }
+        n_all = grown["codes"]["rows"] + n_rows
+        for stage, record in stages.items():
+            grown[stage] = {**grown.get(stage, {}), **record}
+        grown["codes"]["rows"] = n_all
+        return Info(grown)
+
+    def __repr__(self) -> str:
+        lines: list[str] = []
+        for stage, record in self.items():
+            lines.append(str(stage))
+            facts = record if isinstance(record, Mapping) else {"": record}
+            width = max((len(str(key)) for key in facts), default=0)
+            for key, value in facts.items():
+                entries = f"{len(value)} entries" if hasattr(value, "__len__") else ""
+                shown = short_fact(value) or f"{entries}, in info_[{stage!r}][{key!r}]"
+                lines.append(f"  {key!s:<{width}}  {shown}")
+        return "\n".join(lines)
+
+    __str__ = __repr__
+
+
+def short_fact(value: Any) -> str:
+    """Return a fact as text; empty if it's a long or nested list or mapping."""
+    plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+    if not isinstance(plain, Mapping | list | tuple):
+        return f"{plain:.4g}" if isinstance(plain, float) else str(plain)
+    inside = plain.values() if isinstance(plain, Mapping) else plain
+    if len(plain) > LONG or any(isinstance(one, Mapping | list | tuple) for one in inside):
+        return ""
+    shown = [short_fact(one) for one in inside]
+    if isinstance(plain, Mapping):
+        shown = [f"{name} {one}" for name, one in zip(plain, shown, strict=True)]
+    return ", ".join(shown) or "none"

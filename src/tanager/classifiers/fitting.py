@@ -1,9 +1,11 @@
-"""From coded rows to a network: running a fit, and keeping its counts for `partial_fit`."""
+"""From coded rows to a network: a fit's warnings, its stages, and its counts for `partial_fit`."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from types import MethodType
@@ -30,7 +32,7 @@ from tanager.codes.targets import class_factors
 from tanager.counts import Counts, FamilyCounts, Trees, fingerprint_counts
 from tanager.engines import FitContext, resolve_engine
 from tanager.engines.keeping import read_memory_limit
-from tanager.errors import ConfigurationError, invalid
+from tanager.errors import ColumnWarning, ConfigurationError, invalid
 from tanager.loglinear.fits import fit_offsets
 from tanager.network import Network
 from tanager.network.reference import few_rows, measure_reference
@@ -49,6 +51,12 @@ RUN_PARAMETERS = ("engine", "n_jobs", "memory_limit", "checkpoint", "verbose")
 TRIAL_ROWS = 20, 100_000  # range of rows in which tables of counts are evaluated on half of them
 TRIAL_SEED = 0xD21F
 RESAMPLING = 0xB007  # key of the random streams of the rounds
+MOST = 8  # columns named in a warning
+MANY_CLASSES = 20  # or more: the target may be an identifier
+IN_PYTHON = (
+    "To take a column as categories, name it in categorical_features; to take all as they are, "
+    "pass audit=False. All findings are in info_['codes']['audit']."
+)
 
 
 def model_options(clf: Any) -> dict[str, Any]:
@@ -74,6 +82,62 @@ def open_progress(verbose: int) -> AbstractContextManager[Progress]:
     if not isinstance(verbose, int | np.integer | np.bool_):
         raise invalid("verbose", verbose, "0, or 1 for progress bars")
     return RichProgress() if verbose > 0 else LongWork()
+
+
+def tell_findings(findings: Iterable[Mapping[str, Any]], remedy: str = IN_PYTHON) -> str:
+    """Return a sentence about columns that aren't read as they're stored, and a remedy, or ""."""
+    acted = [f for f in findings if f["action"] != "none"]
+    if not acted:
+        return ""
+    shown = "; ".join(f"{f['column']!r} {f['action']} ({f['reason']})" for f in acted[:MOST])
+    more = f"; and {len(acted) - MOST} more" if len(acted) > MOST else ""
+    return f"Some columns are read differently from how they are stored: {shown}{more}. {remedy}"
+
+
+def warn_of_columns(
+    codebook: Codebook, record: Mapping[str, Any], n_rows: int, X: Any, y: Any
+) -> None:
+    """Warn about columns that aren't read as stored, a suspicious target, and the target in X."""
+    findings, level = record.get("audit", ()), _caller_level()
+    text, n_classes = tell_findings(findings), len(codebook.classes)
+    told: list[str | ColumnWarning] = [ColumnWarning(text, findings)] if text else []
+    answer = _target_among(X, y)
+    if answer is not None:
+        told.append(
+            f"Column {answer!r} of the table is the target itself, so the model reads the answer "
+            f"there and any score is too good. Drop it from X, or pass its name as y: {answer!r}."
+        )
+    if n_classes > MANY_CLASSES and n_classes > n_rows / 2:
+        told.append(
+            f"The target {codebook.target.name!r} has {n_classes:,} classes in {n_rows:,} rows: it "
+            "looks like an identifier, from which little can be learned. Check the target."
+        )
+    if n_classes == 1:
+        told.append(
+            f"The target has one class only, {str(codebook.classes[0])!r}, which the model will "
+            "predict for every row. Check the target, or add rows of other classes."
+        )
+    for message in told:
+        warnings.warn(message, ColumnWarning, stacklevel=level)
+
+
+def _target_among(X: Any, y: Any) -> str | None:
+    """Return the name of X's column that equals the series `y` of the same name, else None."""
+    name = getattr(y, "name", None)
+    lazy = hasattr(X, "compute")  # comparing would compute a Dask DataFrame
+    if lazy or not isinstance(name, str) or name not in getattr(X, "columns", ()):
+        return None
+    column = X[name]
+    return name if type(column) is type(y) and column.equals(y) else None
+
+
+def _caller_level() -> int:
+    """Return the stack level of the user's code, above this package and scikit-learn."""
+    frame, level = sys._getframe(1).f_back, 2
+    inner = "tanager", "sklearn", "contextlib"
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in inner:
+        frame, level = frame.f_back, level + 1
+    return level
 
 
 @dataclass(frozen=True, eq=False)

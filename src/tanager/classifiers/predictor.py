@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tanager.classifiers.fitting import KeptCounts
-from tanager.classifiers.info import Info
 from tanager.classifiers.prediction import predict_log_joint
 from tanager.codes import Chunk, encode_rows
 from tanager.codes.targets import as_labels, as_weights
@@ -45,7 +44,6 @@ class NetworkPredictor(Classifier):
 
     network_: Network
     classes_: NDArray[Any]
-    info_: Info
     _kept_counts: KeptCounts | None
     engine: str | Engine
     n_jobs: int | None

@@ -165,7 +165,7 @@ def _show_warning(message: Warning | str, category: type[Warning], *place: Any) 
     if category.__module__.partition(".")[0] == "tanager":
         findings = getattr(message, "findings", ())
         if findings:
-            from tanager.classifiers.info import tell_findings
+            from tanager.classifiers.fitting import tell_findings
 
             message = tell_findings(findings, AUDIT_REMEDY)
         _say(f"note: {message}")

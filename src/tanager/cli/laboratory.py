@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tanager.classifiers.info import tell_findings
+from tanager.classifiers.fitting import tell_findings
 from tanager.cli.options import (
     AUDIT_REMEDY,
     ColumnOptions,

@@ -49,7 +49,7 @@ class TAN(StructureLearner):
 
     Notes
     -----
-    One pass over the rows; time :math:`O(N n^2)`, memory :math:`O(n^2 v^2 C)`; beyond the
+    Two passes over the rows; time :math:`O(N n^2)`, memory :math:`O(n^2 v^2 C)`; beyond the
     memory limit, more passes. Information is rounded to ten decimals, and ties go to the edge
     to the earlier column; with ``root="information"``, to the feature with more information
     about the class first (then, with ``adjusted=True``, to the name that sorts first).

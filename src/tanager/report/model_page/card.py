@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tanager.classifiers.bayesnet import short_fact
 from tanager.classifiers.fitting import RUN_PARAMETERS
-from tanager.classifiers.info import short_fact
 from tanager.codes import Codebook
 from tanager.escaping import cut, one_line
 from tanager.report.rendering import page_environment
