@@ -16,9 +16,8 @@ from tanager.codes.targets import (
     as_weights,
     class_array,
     code_labels,
-    exact_sums,
+    exact_sum,
     target_column,
-    to_float,
 )
 from tanager.codes.values import infinite_error
 from tanager.errors import DataError
@@ -96,8 +95,7 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         weights = None
         if sample_weight is not None:
             weights = as_weights(sample_weight, X.shape[0])
-            total = to_float(exact_sums(weights, np.zeros(len(weights), dtype=np.int64), 1)[0])
-            weights = exact_weights(weights, total)
+            weights = exact_weights(weights, float(exact_sum(weights)))
         self.cuts_ = [self._cut(column, labels, weights) for column in np.ascontiguousarray(X.T)]
         self.n_bins_ = np.array([len(cuts) + 1 for cuts in self.cuts_], dtype=np.int64)
         return self

@@ -70,15 +70,15 @@ def learn_codebook(
     audit: bool = False,
     dates: Any = None,
     context: FitContext,
-    max_sample: int = MAX_SAMPLE,
 ) -> tuple[Codebook, Rows]:
     """Learn the domains of all columns, and code the rows; options are those of the estimator.
 
     target, sample_weight: a column's name, or one label or weight per row; a row of weight zero is
         ignored, except that its class still counts as a class.
     classes: all classes, if some may not occur in the rows.
-    max_sample: the largest number of rows of files from which cut points are learned; those whose
-        index has the smallest hash, so the sample depends neither on chunking nor on threads.
+
+    Cut points are learned from up to 200,000 rows of files: those whose index has the smallest
+    hash, so the sample depends neither on chunking nor on threads.
     """
     if missing not in ("value", "marginalize"):
         raise invalid("missing", missing, "'value', 'marginalize'")
@@ -96,7 +96,7 @@ def learn_codebook(
     raw = RawRows(table, features, name, known.labels, sample_weight)
     n_numeric = sum(isinstance(one, SeenNumeric) for one in blank)
     room = SAMPLE_CELLS[table.in_memory] // max(1, n_numeric)
-    sample_rows = max(1, room if table.in_memory else min(room, max_sample))
+    sample_rows = max(1, room if table.in_memory else min(room, MAX_SAMPLE))
     seeing = SeeingPass(blank, known.name, context.row_seed(_SAMPLE_KEY), sample_rows)
     seen = context.engine.run(seeing, raw, context.progress, "codebook")
     if seen.n_rows == 0:
@@ -110,7 +110,7 @@ def learn_codebook(
             [Finding(one, "empty", "left out", "every row is missing") for one in empty], context
         )
     column, class_labels, order = known.settle(table, seen)
-    total = seen.total_weight
+    total = float(seen.total_weight)
     _add_findings(pool_rare(seen, raw, missing, context), context)
     numbers, codes, given = seen.sample.take(order)
     weights = None if seen.unit_weights else exact_weights(given, total)
@@ -282,4 +282,4 @@ def encode_rows(
     if seen.n_rows == 0:
         raise no_weight_error()
     weighted = not seen.unit_weights
-    return code_rows(raw, codebook, weighted, seen.n_rows, seen.total_weight, context)
+    return code_rows(raw, codebook, weighted, seen.n_rows, float(seen.total_weight), context)

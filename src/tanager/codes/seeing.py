@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,7 +18,7 @@ from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.groups import learn_cuts, see_numbers
 from tanager.codes.hashing import RowSample
 from tanager.codes.rows import MAX_ARITY, exact_weights
-from tanager.codes.targets import check_n_classes, check_no_null, exact_count, exact_sums, to_float
+from tanager.codes.targets import check_n_classes, check_no_null, exact_sum
 from tanager.codes.values import (
     can_pool,
     distinct_values,
@@ -214,14 +215,9 @@ class Seen:
     features: list[SeenFeature]
     sample: RowSample
     n_rows: int = 0  # with positive weight
+    total_weight: Fraction = Fraction(0)
     unit_weights: bool = True
     labels: dict[Any, int] = field(default_factory=dict)  # label to provisional class id
-    counts: list[int] = field(default_factory=list)  # by class id: exact sums of weights
-
-    @property
-    def total_weight(self) -> float:
-        """The sum of all rows' weights."""
-        return float(np.sum([to_float(count) for count in self.counts]))
 
 
 class SeeingPass:
@@ -245,6 +241,11 @@ class SeeingPass:
         if kept is not chunk:
             ids = ids[np.asarray(chunk.weights) > 0]
         state.n_rows += kept.n_rows
+        if chunk.weights is None:
+            state.total_weight += chunk.n_rows
+        else:
+            state.total_weight += exact_sum(chunk.weights)
+            state.unit_weights &= bool(np.isin(chunk.weights, (0, 1)).all())
         if kept.n_rows == 0:
             return state
         numbers = []
@@ -267,19 +268,10 @@ class SeeingPass:
             labels = labels.dictionary_encode()
             local = labels.indices.to_numpy(zero_copy_only=False)
             keys = labels.dictionary.to_pylist()
-        counts = np.bincount(local, minlength=len(keys))
         ids = np.zeros(len(keys), dtype=np.int64)
-        for k in np.flatnonzero(counts):
+        for k in np.flatnonzero(np.bincount(local)):
             ids[k] = state.labels.setdefault(keys[k], len(state.labels))
         check_n_classes(len(state.labels))
-        state.counts += [0] * (len(state.labels) - len(state.counts))
-        if chunk.weights is None:
-            sums = [exact_count(int(n)) for n in counts]
-        else:
-            sums = exact_sums(chunk.weights, local, len(keys))
-            state.unit_weights &= bool(np.isin(chunk.weights, (0, 1)).all())
-        for k in np.flatnonzero(counts):
-            state.counts[ids[k]] += sums[k]
         return ids[local]
 
     def merge(self, a: Seen, b: Seen) -> Seen:
@@ -287,11 +279,9 @@ class SeeingPass:
         for mine, theirs in zip(a.features, b.features, strict=True):
             mine.merge(theirs)  # type: ignore[arg-type]
         ids = np.array([a.labels.setdefault(v, len(a.labels)) for v in b.labels], dtype=np.int64)
-        a.counts += [0] * (len(a.labels) - len(a.counts))
-        for k, count in zip(ids, b.counts, strict=True):
-            a.counts[k] += count
         a.sample.merge(b.sample, ids)
         a.n_rows += b.n_rows
+        a.total_weight += b.total_weight
         a.unit_weights &= b.unit_weights
         return a
 
@@ -318,7 +308,7 @@ def pool_rare(seen: Seen, raw: RawRows, missing: str, context: FitContext) -> li
     if not many:
         return []
     texts = {at: sort_values(one.values.cast(pa.string())) for at, one in many.items()}
-    weighing = _ValueWeights(texts, seen.total_weight)
+    weighing = _ValueWeights(texts, float(seen.total_weight))
     sums = context.engine.run(weighing, raw, context.progress, "rare values")
     findings = []
     for one, values, weights in zip(many.values(), texts.values(), sums, strict=True):

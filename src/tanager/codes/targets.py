@@ -32,7 +32,6 @@ _WEIGHTS = (
     f"Allowed: zero, and from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}. Drop or correct "
     "the row, or scale the weights."
 )
-_UNIT = 1_127  # sums are multiples of 2^-1127, which is below the last bit of any float
 
 
 def as_labels(y: Any, *, name: str | None = None, start: int = 0) -> tuple[pa.Array, np.dtype[Any]]:
@@ -312,31 +311,16 @@ def class_factors(class_weight: Any, classes: NDArray[Any], sums: Floats) -> Flo
     return factors
 
 
-def exact_sums(weights: Floats, groups: NDArray[Any], n_groups: int) -> list[int]:
-    """Return the exact sum of each group's weights, as integers in units of 2^-1127.
+def exact_sum(weights: Floats) -> Fraction:
+    """Return the exact sum of weights, the same in whatever order and parts they are added.
 
     Mantissas are added in two halves per exponent, whose sums stay below 2^53 for 2^26 rows.
     """
     mantissa, exponent = np.frexp(weights)
     whole = (mantissa * 2.0**53).astype(np.int64)
     least = int(exponent.min(initial=0))
-    span = int(exponent.max(initial=0)) - least + 1
-    cells = groups.astype(np.int64) * span + (exponent - least)
-    size = n_groups * span
     halves = (whole >> 27).astype(np.float64), (whole & (2**27 - 1)).astype(np.float64)
-    high, low = (np.bincount(cells, half, size).reshape(n_groups, span) for half in halves)
-    shift = least - 53 + _UNIT
-    exact = [0] * n_groups
-    for group, e in np.argwhere((high > 0) | (low > 0)).tolist():
-        exact[group] += ((int(high[group, e]) << 27) + int(low[group, e])) << (shift + e)
-    return exact
-
-
-def to_float(total: int) -> float:
-    """Return an exact sum as the nearest float."""
-    return float(Fraction(total, 1 << _UNIT))
-
-
-def exact_count(n: int) -> int:
-    """Return a number of rows of weight one as an exact sum."""
-    return n << _UNIT
+    sums = (np.bincount(exponent - least, half).tolist() for half in halves)
+    pairs = enumerate(zip(*sums, strict=True))
+    total = sum(((int(high) << 27) + int(low)) << e for e, (high, low) in pairs)
+    return total * Fraction(2) ** (least - 53)
