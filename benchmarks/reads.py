@@ -41,10 +41,8 @@ class Counter:
         read, open_csv = files.FilePart.read, CsvTable.__init__
         counter = self
 
-        def batches(
-            self: files.FilePart, schema: pa.Schema, batch_rows: int
-        ) -> Iterator[pa.RecordBatch]:
-            for batch in read(self, schema, batch_rows):
+        def batches(self: files.FilePart, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+            for batch in read(self, schema):
                 counter.rows += batch.num_rows
                 yield batch
 

@@ -54,15 +54,17 @@ WRITERS = {
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_every_format_streams_the_same_rows_again_and_again(tmp_path, name):
+def test_every_format_streams_the_same_rows_again_and_again(tmp_path, monkeypatch, name):
     path = tmp_path / name
     WRITERS[name](TABLE, path)
     source = open_source(path)
     assert not source.in_memory
     assert source.names == ("text", "number", "n")
     assert source.n_rows == 4
-    assert rows_of(source) == rows_of(source, batch_rows=3) == TABLE.to_pylist()
-    assert max(batch.num_rows for batch in source.batches(batch_rows=3)) == 3
+    assert rows_of(source) == TABLE.to_pylist()
+    monkeypatch.setattr("tanager.sources.source.BATCH_ROWS", 3)
+    assert rows_of(source) == TABLE.to_pylist()
+    assert max(batch.num_rows for batch in source.batches()) == 3
     assert rows_of(source, columns=["n", "text"])[1] == {"n": 2, "text": "b"}
     assert rows_of(open_source(str(path), columns=["n"])) == [{"n": n} for n in (1, 2, 3, 4)]
 

@@ -22,14 +22,15 @@ def rows_of(source, **options):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.int16, np.uint8, np.bool_, ">f8", ">i4"])
-def test_numeric_arrays_become_named_columns_in_blocks(dtype):
+def test_numeric_arrays_become_named_columns_in_blocks(monkeypatch, dtype):
+    monkeypatch.setattr("tanager.sources.source.BATCH_ROWS", 3)
     X = np.arange(24).reshape(8, 3).astype(dtype)
     source = open_source(X)
     assert source.fragments()[0].matrix(source.names) is not None
     assert source.names == ("x0", "x1", "x2")
     assert (source.n_rows, source.in_memory, source.named) == (8, True, False)
     for _ in range(2):
-        batches = list(source.batches(batch_rows=3))
+        batches = list(source.batches())
         assert [batch.num_rows for batch in batches] == [3, 3, 2]
         assert np.array_equal(
             np.concatenate([b.column(1).to_numpy(False) for b in batches]), X[:, 1]

@@ -66,13 +66,13 @@ class _DatasetPart(StoredPart):
     name = "The dataset"
     hint = "One of its files may be damaged, or of other types than its schema; write it again."
 
-    def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
+    def stream(self, schema: pa.Schema) -> Batches:
         """Iterate over the batches of the scanner, with little readahead."""
         # Only the engine starts threads. A dataset knows its schema, a fragment doesn't.
         known = {} if hasattr(self.part, "get_fragments") else {"schema": self.stored}
         scanner = self.part.scanner(
             columns=schema.names,
-            batch_size=batch_rows,
+            batch_size=BATCH_ROWS,
             batch_readahead=1,
             fragment_readahead=1,
             use_threads=False,
@@ -188,10 +188,10 @@ class _DataFile(StoredPart):
         """Number of rows; the file has to be read for it if some are deleted."""
         if self.task.delete_files:
             first = pa.schema([(self.stored.fields[0].name, pa.null())])
-            return sum(batch.num_rows for batch in self.stream(first, BATCH_ROWS))
+            return sum(batch.num_rows for batch in self.stream(first))
         return int(self.task.file.record_count)
 
-    def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:  # noqa: ARG002
+    def stream(self, schema: pa.Schema) -> Batches:
         """Iterate over the rows that aren't deleted."""
         from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.io.pyarrow import ArrowScan
@@ -238,12 +238,12 @@ class _Partition(StoredPart):
     name = "A partition of the Dask DataFrame"
     hint = "Convert the column with astype first."
 
-    def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
+    def stream(self, schema: pa.Schema) -> Batches:
         """Compute the partition and iterate over its rows."""
         import cloudpickle
 
         frame = cloudpickle.loads(self.work).compute(scheduler="synchronous")
-        return iter(pandas_to_arrow(frame[schema.names]).to_batches(batch_rows))
+        return iter(pandas_to_arrow(frame[schema.names]).to_batches(BATCH_ROWS))
 
 
 def _facts(frame: Any) -> tuple[int, pa.Schema]:

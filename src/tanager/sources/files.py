@@ -26,7 +26,7 @@ from tanager.sources.formats import (
     unify_schemas,
 )
 from tanager.sources.remote import RemoteFile, Stamp, find_remote, is_url, local_path
-from tanager.sources.source import Batches, Source, StoredPart, blank_table, check_names
+from tanager.sources.source import BATCH_ROWS, Batches, Source, StoredPart, blank_table, check_names
 from tanager.sources.text import CsvTable, TextStyle, apply_style, widest_type
 
 # Suffix (after removing .gz, .bz2, .zst, which are only allowed for CSV) to format.
@@ -62,7 +62,7 @@ class FilePart(StoredPart):
     n_rows: int
 
     @property
-    def path(self) -> Path | RemoteFile:  # type: ignore[override]
+    def path(self) -> Path | RemoteFile:
         """Path of the file."""
         return self.file.path
 
@@ -71,18 +71,18 @@ class FilePart(StoredPart):
         """Its name in messages."""
         return str(self.path)
 
-    def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
+    def read(self, schema: pa.Schema) -> Batches:
         """Iterate over the rows, which are decoded here."""
         self.stamp.check()
-        yield from super().read(schema, batch_rows)
+        yield from super().read(schema)
         self.stamp.check()
 
-    def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
+    def stream(self, schema: pa.Schema) -> Batches:
         """Iterate over the stored rows, with the columns derived from folder names."""
         stored = [field for field in schema if field.name not in self.folders]
-        read = iter(blank_table(self.n_rows).to_batches(batch_rows))
+        read = iter(blank_table(self.n_rows).to_batches(BATCH_ROWS))
         if stored:
-            read = self.file.read(self.piece, pa.schema(stored), batch_rows)
+            read = self.file.read(self.piece, pa.schema(stored))
         for batch in read:
             arrays, names = list(batch.columns), list(batch.schema.names)
             for name, value in self.folders.items():

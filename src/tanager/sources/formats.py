@@ -56,7 +56,7 @@ class TableFile(ABC):
         return [(self.n_rows, None)]
 
     @abstractmethod
-    def read(self, piece: Any, schema: pa.Schema, batch_rows: int) -> Batches:
+    def read(self, piece: Any, schema: pa.Schema) -> Batches:
         """Iterate over some columns of a piece."""
 
 
@@ -128,7 +128,7 @@ class ParquetTable(TableFile):
         """Return groups of row groups; small ones are combined."""
         return [(sum(self._group_rows[i] for i in one), one) for one in batched(self._group_rows)]
 
-    def read(self, piece: Any, schema: pa.Schema, batch_rows: int) -> Batches:
+    def read(self, piece: Any, schema: pa.Schema) -> Batches:
         """Iterate over the rows, page by page."""
         import pyarrow.parquet as pq
 
@@ -144,13 +144,13 @@ class ParquetTable(TableFile):
             ) as file,
         ):
             # Only the engine starts threads, and a single thread keeps one batch in memory.
-            if sum(self._group_rows[group] for group in piece) <= 2 * batch_rows:
+            if sum(self._group_rows[group] for group in piece) <= 2 * BATCH_ROWS:
                 # Reading a few rows at once takes a sixth less time than in batches.
                 table = file.read_row_groups(piece, columns=schema.names, use_threads=False)
-                yield from table.to_batches(batch_rows)
+                yield from table.to_batches(BATCH_ROWS)
                 return
             yield from file.iter_batches(
-                batch_rows, row_groups=piece, columns=schema.names, use_threads=False
+                BATCH_ROWS, row_groups=piece, columns=schema.names, use_threads=False
             )
 
 
@@ -173,7 +173,7 @@ class IpcTable(TableFile):
         else:
             # The number of rows of a stream is only known after reading it.
             first = pa.schema([self.schema.field(0)])
-            self.n_rows = sum(batch.num_rows for batch in self.read(None, first, 0))
+            self.n_rows = sum(batch.num_rows for batch in self.read(None, first))
 
     def _open(self, columns: Sequence[str] | None = None) -> Any:
         source = open_bytes(self.path)
@@ -183,7 +183,7 @@ class IpcTable(TableFile):
             return pa.ipc.open_file(source, options=options)
         return pa.ipc.open_stream(source, options=options)
 
-    def read(self, piece: Any, schema: pa.Schema, batch_rows: int) -> Batches:  # noqa: ARG002
+    def read(self, piece: Any, schema: pa.Schema) -> Batches:  # noqa: ARG002
         """Iterate over the stored batches."""
         with self._open(schema.names) as reader:
             if self._is_file:

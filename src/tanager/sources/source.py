@@ -14,7 +14,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -30,7 +29,7 @@ from tanager.sources.gate import (
     plain_numbers,
     plain_table,
 )
-from tanager.sources.remote import RemoteFile, changed_error
+from tanager.sources.remote import changed_error
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,11 +43,13 @@ class SourcePart(ABC):
     """A reference to consecutive rows of a source; small and picklable."""
 
     n_rows: int
-    path: Path | RemoteFile | None = None  # of the file that contains the rows
 
     @abstractmethod
-    def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
-        """Iterate over some columns, in this order and with these types."""
+    def read(self, schema: pa.Schema) -> Batches:
+        """Iterate over some columns, in this order and with these types.
+
+        A batch has at most `BATCH_ROWS` rows.
+        """
 
     def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:  # noqa: ARG002
         """Return columns that form a numeric matrix, (n_rows, n_columns), or None if they don't."""
@@ -62,17 +63,17 @@ class StoredPart(SourcePart):
     hint: str  # end of error messages
 
     @abstractmethod
-    def stream(self, schema: pa.Schema, batch_rows: int) -> Batches:
+    def stream(self, schema: pa.Schema) -> Batches:
         """Iterate over some columns, in whatever order and types they are stored."""
 
-    def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
+    def read(self, schema: pa.Schema) -> Batches:
         """Iterate over the rows, cast and validated."""
         n_rows = 0
         with self.explained():
-            for batch in self.stream(schema, batch_rows):
+            for batch in self.stream(schema):
                 n_rows += batch.num_rows
-                for start in range(0, batch.num_rows, batch_rows):
-                    yield cast_batch(batch.slice(start, batch_rows), schema)
+                for start in range(0, batch.num_rows, BATCH_ROWS):
+                    yield cast_batch(batch.slice(start, BATCH_ROWS), schema)
         if n_rows != self.n_rows:
             raise changed_error(self.name)
 
@@ -82,7 +83,7 @@ class StoredPart(SourcePart):
 
 
 class TablePart(SourcePart):
-    """Some rows of an Arrow table; text requested as a dictionary is hashed only once."""
+    """One batch of an Arrow table; text requested as a dictionary is hashed only once."""
 
     def __init__(self, table: pa.Table) -> None:
         self.table, self.n_rows = table, int(table.num_rows)
@@ -91,10 +92,9 @@ class TablePart(SourcePart):
     def __reduce__(self) -> tuple[Any, ...]:
         return TablePart, (self.table,)
 
-    def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
-        """Iterate over zero-copy slices."""
-        table = pa.table([self._column(field) for field in schema], schema.names)
-        yield from table.to_batches(max_chunksize=batch_rows)
+    def read(self, schema: pa.Schema) -> Batches:
+        """Yield the rows, without copying them."""
+        yield pa.RecordBatch.from_arrays([self._column(field) for field in schema], schema.names)
 
     def _column(self, field: pa.Field) -> pa.Array:
         column = self.table.column(field.name)
@@ -107,7 +107,7 @@ class TablePart(SourcePart):
 
 @dataclass(frozen=True, eq=False)
 class ArrayPart(SourcePart):
-    """Some rows of a NumPy matrix."""
+    """One batch of a NumPy matrix."""
 
     array: NDArray[Any]
     names: tuple[str, ...]
@@ -125,14 +125,13 @@ class ArrayPart(SourcePart):
             return None
         return admit_array(self.array[:, [self.names.index(name) for name in columns]])
 
-    def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
-        """Iterate over row blocks, each transposed once to make its columns contiguous."""
-        block = self.matrix(schema.names)
-        assert block is not None
-        for start in range(0, self.n_rows, batch_rows):
-            by_column = np.ascontiguousarray(block[start : start + batch_rows].T)
-            arrays = [pa.array(values, from_pandas=True) for values in by_column]
-            yield pa.RecordBatch.from_arrays(arrays, schema.names)
+    def read(self, schema: pa.Schema) -> Batches:
+        """Yield the rows, transposed once to make the columns contiguous."""
+        matrix = self.matrix(schema.names)
+        assert matrix is not None
+        by_column = np.ascontiguousarray(matrix.T)
+        arrays = [pa.array(values, from_pandas=True) for values in by_column]
+        yield pa.RecordBatch.from_arrays(arrays, schema.names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,14 +154,14 @@ class Fragment:
         changed = self.changes and any(name in self.changes for name in columns)
         return None if changed else self.part.matrix(columns)
 
-    def batches(self, columns: Sequence[str], batch_rows: int = BATCH_ROWS) -> Batches:
-        """Read these columns, in this order, at most `batch_rows` rows at a time."""
+    def batches(self, columns: Sequence[str]) -> Batches:
+        """Read these columns, in this order, at most `BATCH_ROWS` rows at a time."""
         places = map(self.stored.get_field_index, dict.fromkeys(columns))
         schema = pa.schema([self.stored.field(at) for at in places if at >= 0])
         if len(schema):
-            read = self.part.read(schema, batch_rows)
+            read = self.part.read(schema)
         else:  # the number of rows is known without reading
-            read = iter(blank_table(self.n_rows).to_batches(batch_rows))
+            read = iter(blank_table(self.n_rows).to_batches(BATCH_ROWS))
         as_it_is = schema.names == list(columns) and not self.changes
         for batch in read:
             yield batch if as_it_is else self._make(batch, columns)
@@ -239,13 +238,11 @@ class Source:
             for part, start in zip(self._parts, starts, strict=False)
         ]
 
-    def batches(
-        self, columns: Sequence[str] | None = None, batch_rows: int = BATCH_ROWS
-    ) -> Batches:
+    def batches(self, columns: Sequence[str] | None = None) -> Batches:
         """Iterate over the rows of all fragments, see `Fragment.batches`."""
         names = self.names if columns is None else columns
         for fragment in self.fragments():
-            yield from fragment.batches(names, batch_rows)
+            yield from fragment.batches(names)
 
     def column(self, name: str) -> pa.Array:
         """Read and return an entire column."""
@@ -332,17 +329,12 @@ class _KnownPart(SourcePart):
     needed: Sequence[str]
     n_rows: int
 
-    @property
-    def path(self) -> Path | RemoteFile | None:  # type: ignore[override]
-        """The file that contains the rows."""
-        return self.fragment.part.path
-
-    def read(self, schema: pa.Schema, batch_rows: int) -> Batches:
+    def read(self, schema: pa.Schema) -> Batches:
         """Iterate over the rows."""
         kinds = {field.name: field.type for field in schema}
         kinds = {name: kind for name, kind in kinds.items() if name not in self.fragment.changes}
         one = replace(self.fragment, stored=_cast(self.fragment.stored, kinds))
-        for batch in one.batches(list(dict.fromkeys([*schema.names, *self.needed])), batch_rows):
+        for batch in one.batches(list(dict.fromkeys([*schema.names, *self.needed]))):
             known = pa.array(_known(batch.select(list(self.needed))))
             yield batch.select(schema.names).filter(known)
 

@@ -107,14 +107,14 @@ class CsvTable(TableFile):
         self._names = names
         types = dict.fromkeys(names, pa.null())
         rows = 0
-        for batch in self.read(None, pa.schema([(name, pa.string()) for name in names]), 0):
+        for batch in self.read(None, pa.schema([(name, pa.string()) for name in names])):
             rows += batch.num_rows
             for name, column in zip(names, batch.columns, strict=True):
                 types[name] = _settle(column, types[name], self._style.decimal)
         self.n_rows = rows
         self.schema = pa.schema(list(types.items()))
 
-    def read(self, piece: Any, schema: pa.Schema, batch_rows: int) -> Batches:  # noqa: ARG002
+    def read(self, piece: Any, schema: pa.Schema) -> Batches:  # noqa: ARG002
         """Iterate over the rows, block by block of the file, with the requested types."""
         types = {field.name: field.type for field in schema}
         try:
