@@ -5,21 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from tanager.codes.groups import mdl_cuts
-from tanager.codes.rows import exact_weights
-from tanager.codes.targets import (
-    as_labels,
-    as_weights,
-    class_array,
-    code_labels,
-    exact_sum,
-    target_column,
-)
+from tanager.codes.learning import learn_codebook
 from tanager.codes.values import infinite_error
+from tanager.engines import FitContext
 from tanager.errors import DataError
 from tanager.numerics import Floats, Ints
 
@@ -49,7 +40,8 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     -----
     `transform` returns int64 codes, 0 for the lowest interval. A missing value
     (NaN) gets the code after the last interval, whether or not `fit` saw one.
-    Infinite numbers are rejected. Each column is sorted once.
+    Infinite numbers are rejected. Each column is sorted once; past 134
+    million numbers, cuts are learned from a sample of the rows.
 
     References
     ----------
@@ -83,20 +75,10 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             name = type(self).__name__
             raise DataError(f"{name} requires y to be passed, but the target y is None.")
         X = self._read(X, reset=True)
-        values, dtype = as_labels(y)
-        if len(values) != X.shape[0]:
-            raise DataError(
-                f"Found input variables with inconsistent numbers of samples: X has {X.shape[0]} "
-                f"rows, y {len(values)}. Pass one label per row."
-            )
-        target = target_column(values, "class")
-        self.classes_ = class_array(target, dtype)
-        labels = code_labels(target, values)
-        weights = None
-        if sample_weight is not None:
-            weights = as_weights(sample_weight, X.shape[0])
-            weights = exact_weights(weights, float(exact_sum(weights)))
-        self.cuts_ = [self._cut(column, labels, weights) for column in np.ascontiguousarray(X.T)]
+        codebook, _ = learn_codebook(X, y, sample_weight=sample_weight, context=FitContext())
+        self.classes_ = codebook.classes
+        # A column without any number has no cuts.
+        self.cuts_ = [getattr(column, "cuts", np.zeros(0)) for column in codebook.columns]
         self.n_bins_ = np.array([len(cuts) + 1 for cuts in self.cuts_], dtype=np.int64)
         return self
 
@@ -119,11 +101,6 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             names = getattr(self, "feature_names_in_", None)
             raise infinite_error(f"x{at}" if names is None else str(names[at]))
         return np.asarray(X)
-
-    def _cut(self, column: Floats, labels: NDArray[Any], weights: Floats | None) -> Floats:
-        known = ~np.isnan(column)
-        kept = None if weights is None else weights[known]
-        return mdl_cuts(column[known], labels[known], len(self.classes_), kept)
 
     def transform(self, X: Any) -> Ints:
         """Return the interval of each number, shape (n_rows, n_features)."""
