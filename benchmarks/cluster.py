@@ -93,7 +93,7 @@ def passes(options: argparse.Namespace) -> str:
             whole = Rows.in_memory(domain, codes, labels, None, 1000)
             pieces = [importable.InFile(pickle.dumps(piece)) for piece in whole.pieces()]
             held = engine.keep(importable.read_piece, pieces, 1 << 30, Progress(), "codes")
-            rows = Rows(domain, held, weighted=False, n_rows=whole.n_rows, total_weight=1.0)
+            rows = Rows(domain, held, weighted=False, total_weight=1.0)
             times = []
             for at in range(N_PASSES + 5):
                 if at == 5:

@@ -174,13 +174,10 @@ def code_rows(
     raw: RawRows,
     codebook: Codebook,
     weighted: bool,
-    n_rows: int,
     total_weight: float,
     context: FitContext,
 ) -> Rows:
-    """Code all rows (`n_rows` have a positive weight), and keep the codes where they were made."""
+    """Code all rows, and keep the codes where they were made."""
     coder = RowCoder(codebook, weighted, total_weight)
     pieces = context.engine.keep(coder, raw.pieces(), context.rows_limit, context.progress, "codes")
-    return Rows(
-        codebook.domain, pieces, weighted=weighted, n_rows=n_rows, total_weight=total_weight
-    )
+    return Rows(codebook.domain, pieces, weighted=weighted, total_weight=total_weight)

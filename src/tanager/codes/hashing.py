@@ -95,7 +95,7 @@ def collect_rows(rows: Rows, choice: Choice | None, context: FitContext) -> Rows
         return rows
     chunks = context.engine.run(_CollectPass(choice), rows, Progress(), "collect rows")
     if not chunks:
-        return Rows(rows.domain, (), weighted=rows.weighted, n_rows=0)
+        return Rows(rows.domain, (), weighted=rows.weighted)
     taken = Rows(rows.domain, [KeptChunk(one) for one in chunks], weighted=rows.weighted)
     return Rows(rows.domain, [KeptChunk(taken.gather())], weighted=rows.weighted)
 

@@ -99,7 +99,7 @@ def learn_codebook(
     sample_rows = max(1, room if table.in_memory else min(room, MAX_SAMPLE))
     seeing = SeeingPass(blank, known.name, context.row_seed(_SAMPLE_KEY), sample_rows)
     seen = context.engine.run(seeing, raw, context.progress, "codebook")
-    if seen.n_rows == 0:
+    if not seen.total_weight:
         raise no_weight_error()
     empty = [one.name for one in seen.features if one.is_empty and missing == "marginalize"]
     if empty:
@@ -128,7 +128,7 @@ def learn_codebook(
                 "rare values or classes, or drop the column if it identifies rows."
             )
     codebook = Codebook(columns, column, class_labels, missing, table.named, readings)
-    rows = code_rows(raw, codebook, not seen.unit_weights, seen.n_rows, total, context)
+    rows = code_rows(raw, codebook, not seen.unit_weights, total, context)
     return codebook, rows
 
 
@@ -275,11 +275,11 @@ def encode_rows(
     table = matched.source
     raw = RawRows(table, matched.features, name, labels, sample_weight)
     if sample_weight is None:
-        return code_rows(raw, codebook, False, raw.n_rows, float(raw.n_rows), context)
+        return code_rows(raw, codebook, False, float(table.n_rows), context)
     bare = RawRows(table, (), name, labels, sample_weight)
     seeing = SeeingPass((), name or codebook.target.name)
     seen = context.engine.run(seeing, bare, context.progress, "weights")
-    if seen.n_rows == 0:
+    if not seen.total_weight:
         raise no_weight_error()
     weighted = not seen.unit_weights
-    return code_rows(raw, codebook, weighted, seen.n_rows, float(seen.total_weight), context)
+    return code_rows(raw, codebook, weighted, float(seen.total_weight), context)

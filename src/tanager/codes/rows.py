@@ -153,8 +153,8 @@ class Rows:
     """Rows of one domain as codes, kept where they were coded; immutable.
 
     Created by `learn_codebook`, by `in_memory`, or from other rows by `subset`. Reading them again
-    is cheap: rows are coded only once. `n_rows` and `total_weight` are computed on first access
-    unless they are passed.
+    is cheap: rows are coded only once. `total_weight` is computed on first access unless it is
+    passed.
 
     >>> domain = Domain(("a",), np.array([3]), 2)
     >>> codes, labels = np.array([[0, 2, 1]], np.uint8), np.array([0, 1, 1], np.uint16)
@@ -171,15 +171,12 @@ class Rows:
         pieces: Iterable[Piece[Chunk]],
         *,
         weighted: bool,
-        n_rows: int | None = None,
         total_weight: float | None = None,
     ) -> None:
         self.domain = domain
         self.weighted = weighted
         self.held_out: Rows | None = None  # used instead of these rows when they are held out
         self._pieces = tuple(pieces)
-        if n_rows is not None:
-            self.__dict__["n_rows"] = n_rows
         if total_weight is not None:
             self.__dict__["total_weight"] = total_weight
 
@@ -208,7 +205,7 @@ class Rows:
         chunks = Chunk(codes, labels, weights, 0).split(block_rows)
         pieces = [KeptChunk(chunk._replace(row_index=None)) for chunk in chunks if chunk.n_rows]
         weighted = weights is not None
-        return cls(domain, pieces, weighted=weighted, n_rows=n_rows, total_weight=total)
+        return cls(domain, pieces, weighted=weighted, total_weight=total)
 
     @cached_property
     def n_rows(self) -> int:

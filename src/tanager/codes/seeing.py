@@ -214,7 +214,6 @@ class Seen:
 
     features: list[SeenFeature]
     sample: RowSample
-    n_rows: int = 0  # with positive weight
     total_weight: Fraction = Fraction(0)
     unit_weights: bool = True
     labels: dict[Any, int] = field(default_factory=dict)  # label to provisional class id
@@ -240,7 +239,6 @@ class SeeingPass:
         kept = chunk.positive()
         if kept is not chunk:
             ids = ids[np.asarray(chunk.weights) > 0]
-        state.n_rows += kept.n_rows
         if chunk.weights is None:
             state.total_weight += chunk.n_rows
         else:
@@ -280,7 +278,6 @@ class SeeingPass:
             mine.merge(theirs)  # type: ignore[arg-type]
         ids = np.array([a.labels.setdefault(v, len(a.labels)) for v in b.labels], dtype=np.int64)
         a.sample.merge(b.sample, ids)
-        a.n_rows += b.n_rows
         a.total_weight += b.total_weight
         a.unit_weights &= b.unit_weights
         return a

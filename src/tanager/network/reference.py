@@ -279,8 +279,7 @@ def labelled_rows(table: MatchedTable, labels: NDArray[np.uint16] | None = None)
     for one in table.source.fragments():
         own = None if labels is None else labels[one.start : one.start + one.n_rows]
         pieces.append(_LabelledPiece(table, one, own))
-    domain, n_rows = table.codebook.domain, table.source.n_rows
-    return Rows(domain, pieces, weighted=False, n_rows=n_rows)
+    return Rows(table.codebook.domain, pieces, weighted=False)
 
 
 @dataclass(frozen=True, eq=False)

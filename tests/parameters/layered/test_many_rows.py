@@ -49,7 +49,7 @@ def test_memory_does_not_grow_with_the_rows():
         context = FitContext(memory_limit=0)
         parts = [Part(start, size) for start in range(0, n_rows, size)]
         pieces = context.engine.keep(draw, parts, 0, Progress(), "draw")
-        rows = Rows(domain, pieces, weighted=False, n_rows=n_rows, total_weight=float(n_rows))
+        rows = Rows(domain, pieces, weighted=False, total_weight=float(n_rows))
         tracemalloc.start()
         Layered(max_iter=2).learn(structure, Counts(rows, context), FitPlan(context))
         peaks.append(tracemalloc.get_traced_memory()[1])
