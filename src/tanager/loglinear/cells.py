@@ -22,8 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from math import prod
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,54 +88,52 @@ class Terms:
         self.n_columns = 1 if n_classes == 2 else n_classes
         tables = join_families(self.families, columns, rows.n_rows, self.n_columns)
         weighed = weigh_joints(tables, columns, rows, context)
-        self._masses = _family_masses(self.families, tables, weighed)
+        masses = _family_masses(self.families, tables, weighed)
         for at, family in enumerate(self.families):
             for axis in signed_axes(family, self._signs):
-                n_ordered = columns.n_ordered[family[axis]]
-                self._masses[at] = fill_order(self._masses[at], axis, n_ordered)
-        self._lay_out(columns)
+                masses[at] = fill_order(masses[at], axis, columns.n_ordered[family[axis]])
+        self._blocks: list[SmoothTables | TableSteps] = [self._lay_out(masses)]
         self.mass[0] = rows.total_weight
         self.steps = self._find_steps() if self._signs else None
-        self._blocks: list[SmoothTables | TableSteps] = [self._smooth]
         if self.steps is not None:
             self._blocks.append(self.steps)
         if len(tables) == len(self.families):
-            own = [self._places[at].ravel() for at in range(len(self.families))]
+            own = [places.ravel() for places in self._places]
             self.joint = Joint.alone(self.families, columns, self.starts, own, self.n_cells)
         else:
             given = self.families, columns, tables, weighed, self.find, self.n_cells
             self.joint = Joint.summed(*given)
 
-    def _lay_out(self, columns: Columns) -> None:
-        """Assign cells to every family."""
-        bases = [self._basis(column) for column in range(len(columns.arities))]
+    def _lay_out(self, masses: Sequence[Floats]) -> SmoothTables:
+        """Assign cells to every family, given the weights of its joint values, (*(arity + 1))."""
+        bases = [self._basis(column) for column in range(len(self.columns.arities))]
         smooth: dict[int, list[Floats | None]] = {}
         # By family: the cell of each joint value, with "unknown" as an extra value of each member,
         # relative to the family's start, (*(arity + 1)).
         self._places: list[Ints] = []
-        sizes: list[int] = []
         mass: list[Floats] = [np.zeros(1)]
-        for at, family in enumerate(self.families):
-            known = _known(self._masses[at])
-            cells, n_own = np.arange(known.size).reshape(known.shape), known.size
-            slant = self.slants[at]
+        for at, (family, slant) in enumerate(zip(self.families, self.slants, strict=True)):
+            known = _known(masses[at])
+            aligned = None if slant else self._align(family, [bases[one] for one in family], known)
+            where: Any = known > 0  # several features have cells for the joint values in rows
             if slant is not None:  # values outside the order have no cells
-                inside = slice(len(slant.first)), slice(len(slant.second))
-                n_own, cells = slant.n_bins, np.full(known.shape, -1)
-                cells[inside] = slant.bins(known[inside])
-                smooth[at] = [curve_basis(n_own)]
-            elif self._is_smooth(at, bases):
-                smooth[at] = self._aligned(at, bases)
-            elif len(family) > 1:
-                # A single feature has cells for all values; several features, for those in rows.
-                n_own = int(np.count_nonzero(known))
-                cells = np.where(known > 0, np.cumsum(known > 0).reshape(known.shape) - 1, -1)
-            places = np.full(self._masses[at].shape, n_own)
-            _known(places)[...] = np.where(cells < 0, n_own, cells)
+                where = slice(len(slant.first)), slice(len(slant.second))
+                smooth[at], cells = [curve_basis(slant.n_bins)], slant.bins(known[where])
+                sums = np.bincount(cells.ravel(), known[where].ravel(), slant.n_bins)
+                own = np.asarray(sums, np.float64)
+            elif aligned is None and len(family) > 1:
+                own = known[where]
+                cells = np.arange(len(own))
+            else:
+                where, own = ..., known.ravel()
+                cells = np.arange(known.size).reshape(known.shape)
+                if aligned is not None:
+                    smooth[at] = aligned
+            places = np.full(masses[at].shape, len(own))
+            _known(places)[where] = cells
             self._places.append(places)
-            own = np.bincount(_known(places).ravel(), known.ravel(), n_own + 1)[:-1]
-            mass += [own.astype(np.float64), np.zeros(1)]
-            sizes.append(n_own + 1)
+            mass += [own, np.zeros(1)]
+        sizes = [len(own) + 1 for own in mass[1::2]]
         ends = 1 + np.cumsum(sizes, dtype=np.int64)
         self.starts, self.blank = ends - sizes, ends - 1
         self.mass = np.concatenate(mass)
@@ -147,21 +144,7 @@ class Terms:
         self._kept = smooth  # kept alive, so that other terms reuse the same bases
         shapes = [(sizes[at] - 1,) if self.slants[at] else self._shapes[at] for at in smooth]
         starts = [int(self.starts[at]) for at in smooth]
-        self._smooth = SmoothTables(list(smooth.values()), shapes, starts)
-
-    def _is_smooth(self, at: int, bases: list[Floats | None]) -> bool:
-        """Whether adjacent values of a family have similar scores."""
-        family = self.families[at]
-        if self.slants[at]:
-            return False
-        if len(family) == 1:
-            return bases[family[0]] is not None
-        return (
-            len(family) <= MOST_SMOOTH
-            and prod(self._shapes[at]) <= MOST_CELLS
-            and any(bases[column] is not None for column in family)
-            and not set(family) & set(self._signs)
-        )
+        return SmoothTables(list(smooth.values()), shapes, starts)
 
     def _basis(self, column: int) -> Floats | None:
         """Return the basis of a column; None if its scores are free."""
@@ -170,17 +153,22 @@ class Terms:
             return step_matrix(arity, n_ordered, smooth=True)
         return basis(arity, n_ordered)
 
-    def _aligned(self, at: int, bases: list[Floats | None]) -> list[Floats | None]:
-        """Return the basis along each axis of a family, aligned with the weight of its values."""
-        mass, out = _known(self._masses[at]), []
-        for axis, column in enumerate(self.families[at]):
-            matrix = bases[column]
+    def _align(
+        self, family: tuple[int, ...], bases: list[Floats | None], mass: Floats
+    ) -> list[Floats | None] | None:
+        """Return the bases of a family, aligned with its values' weight; None if it's free."""
+        several = len(family) > 1
+        large = len(family) > MOST_SMOOTH or mass.size > MOST_CELLS
+        if several and (large or any(column in self._signs for column in family)):
+            return None
+        out: list[Floats | None] = []
+        for axis, (column, matrix) in enumerate(zip(family, bases, strict=True)):
             # A sign's bounds apply to the parameters as they are.
             if matrix is not None and column not in self._signs:
                 along = mass.sum(axis=tuple(other for other in range(mass.ndim) if other != axis))
                 matrix = align(matrix, along)
             out.append(matrix)
-        return out
+        return out if any(matrix is not None for matrix in out) else None
 
     def _find_steps(self) -> TableSteps:
         """Return the cells whose scores rise or fall."""
