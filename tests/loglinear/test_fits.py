@@ -380,7 +380,7 @@ def test_what_a_fit_knows_of_the_loss_holds_for_other_strengths():
     fit = fit_scores(terms, rows, [1.0, 1.0, 1.0], shares, settings=few)
     # Of the loss alone: without a prior, by the parameters as they are.
     given = np.zeros((terms.n_cells, 1)), np.ones(fit.free.shape)
-    steps, changes = fit.curvature.under(*given)
+    steps, changes = fit.curvature.under(*given).in_order()
     before = rows.evaluate(fit.free - steps[-1].reshape(fit.free.shape))[1].ravel()
     after = rows.evaluate(fit.free)[1].ravel()  # the last step ended here
     np.testing.assert_allclose(changes[-1], after - before, atol=1e-7)

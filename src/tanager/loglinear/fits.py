@@ -161,12 +161,12 @@ class ScaledCurvature(NamedTuple):
         """
         ratio = (self.scale / scale).ravel()
         stiffer = ((precision - self.precision) * self.scale * scale).ravel()
-        steps, changes = self.curvature
+        steps, changes = self.curvature.steps, self.curvature.changes
         others, extra = np.empty_like(changes), np.empty(len(ratio))
         for step, change, other in zip(steps, changes, others, strict=True):  # row by row: cached
             np.divide(change, ratio, out=other)
             other += np.multiply(stiffer, step, out=extra)
-        return Curvature(steps * ratio, others)
+        return self.curvature.moved(steps * ratio, others)
 
 
 class Fit(NamedTuple):

@@ -35,11 +35,44 @@ SMALL, NONE_BETTER = "relative improvement of at most tol", "no step is better"
 TOO_LONG = "max_iter iterations"
 
 
-class Curvature(NamedTuple):
-    """Curvature information: the last steps, oldest first."""
+class Curvature:
+    """The last steps of a descent and the gradient's change along each, in ring buffers.
 
-    steps: Floats  # (n_known, n)
-    changes: Floats  # (n_known, n): change of the gradient along each
+    steps, changes: shape (n_kept, n); products: (n_kept,), those of both.
+    n_known: how many are known; newest: the row of the last one.
+    """
+
+    def __init__(self, steps: Floats, changes: Floats) -> None:
+        self.steps, self.changes, self.products = steps, changes, np.zeros(len(steps))
+        self.n_known, self.newest = 0, -1
+
+    def add(self, at: Floats, to: Floats, before: Floats, after: Floats) -> None:
+        """Record a step, and the gradient before and after it."""
+        place = (self.newest + 1) % len(self.steps)
+        np.subtract(to, at, out=self.steps[place])
+        np.subtract(after, before, out=self.changes[place])
+        self._count()
+
+    def moved(self, steps: Floats, changes: Floats) -> Curvature:
+        """Return the same with other steps and changes."""
+        out = Curvature(steps, changes)
+        out.newest = self.newest - self.n_known
+        for _ in range(self.n_known):
+            out._count()
+        return out
+
+    def in_order(self) -> tuple[Floats, Floats]:
+        """Return the known steps and changes, oldest first."""
+        order = np.arange(self.newest - self.n_known + 1, self.newest + 1) % len(self.steps)
+        return self.steps[order], self.changes[order]
+
+    def _count(self) -> None:
+        """Take note of the step that follows the newest."""
+        self.newest = at = (self.newest + 1) % len(self.steps)
+        self.products[at] = np.dot(self.steps[at], self.changes[at])
+        self.n_known = min(self.n_known + 1, len(self.steps))
+        if not self.products[at] > 0.0:
+            self.n_known = 0  # the curvature is lost in rounding: start over
 
 
 class Descent(NamedTuple):
@@ -77,8 +110,7 @@ def minimise(
         or steps along the gradient, of all rows or of one batch at a time.
     first_step, curvature: with "lbfgs": the length of the first step, in units of the gradient
         (None: of length one); or curvature from an earlier descent,
-        with which the first step is as good as the last of that descent. Its arrays are
-        overwritten.
+        with which the first step is as good as the last of that descent. It's overwritten.
     bounds: with "lbfgs": lower and upper bounds.
     sharp: with "lbfgs": the largest remaining share of the slope after a step, which is otherwise
         extended; None for any. Scaled parameters don't need it.
@@ -100,19 +132,19 @@ def minimise(
         return _follow_batches(objective, batches, start, max_iter, tol, report)
     at = start if bounds is None else np.clip(start, *bounds)
     value, gradient = objective(at)
-    rule: _Memory | _Conjugate | _Steepest
+    rule: _Newton | _Conjugate | _Steepest
     if method == "lbfgs":
-        rule = _Memory(at.size, curvature, first_step, bounds)
+        if curvature is None:
+            curvature = Curvature(*np.zeros((2, remembered(at.size), at.size)))
+        rule = _Newton(curvature, first_step, bounds)
     else:
         rule = {"cg": _Conjugate, "gradient": _Steepest}[method]()
         sharp = rule.sharp
-    del curvature  # large
     evaluations = 1
     report(at, value, gradient)
 
     def stopped(iterations: int, converged: bool, reason: str) -> Descent:
-        known = rule.curvature() if isinstance(rule, _Memory) else None
-        return Descent(at, value, iterations, evaluations, converged, reason, known)
+        return Descent(at, value, iterations, evaluations, converged, reason, curvature)
 
     def is_small(promised: float) -> bool:
         return isfinite(value) and promised <= max(tol, ROUNDING) * max(abs(value), 1.0)
@@ -265,31 +297,15 @@ def remembered(size: int) -> int:
     return min(max(MOST_NUMBERS // (2 * max(size, 1)), LEAST_REMEMBERED), REMEMBERED)
 
 
-class _Memory:
-    """Limited-memory BFGS: the last steps and gradient changes, in a ring buffer."""
+class _Newton:
+    """Limited-memory BFGS."""
 
     shortest = 0.1
 
     def __init__(
-        self,
-        size: int,
-        curvature: Curvature | None,
-        first_step: float | None,
-        bounds: Bounds | None,
+        self, curvature: Curvature, first_step: float | None, bounds: Bounds | None
     ) -> None:
-        self._length = remembered(size)
-        self._first_step, self._bounds = first_step, bounds
-        self._products = np.zeros(self._length)
-        self.n_known, self._newest = 0, -1
-        given = [] if curvature is None else [known[-self._length :] for known in curvature]
-        if given and len(given[0]) == self._length:
-            self._steps, self._changes = given
-        else:
-            self._steps, self._changes = np.zeros((2, self._length, size))
-            for kept, known in zip((self._steps, self._changes), given, strict=False):
-                kept[: len(known)] = known
-        for _ in range(len(given[0]) if given else 0):
-            self._count()
+        self._curvature, self._first_step, self._bounds = curvature, first_step, bounds
 
     def direction(self, at: Floats, gradient: Floats) -> tuple[Floats, float]:
         """Return the step of limited-memory BFGS, and its length."""
@@ -309,46 +325,29 @@ class _Memory:
 
     def _descend(self, gradient: Floats, free: NDArray[np.bool_] | None = None) -> Floats:
         """Return the step from the curvature of all parameters, or of those that are free."""
-        out = np.empty(gradient.size)
-        if free is None or free.all():
-            known = self._steps, self._changes, self._products, self.n_known, self._newest
-        else:
-            steps, changes = (one * free for one in self.curvature())
+        out, known = np.empty(gradient.size), self._curvature
+        given = known.steps, known.changes, known.products, known.n_known, known.newest
+        if free is not None and not free.all():
+            steps, changes = (one * free for one in known.in_order())
             products = np.einsum("ij,ij->i", steps, changes)
             good = products > ROUNDING * np.einsum("ij,ij->i", changes, changes)
             n = int(good.sum())
-            known = steps[good], changes[good], products[good], n, n - 1
-        native.descend(*known, gradient, out)
-        if known[3] == 0:
+            given = steps[good], changes[good], products[good], n, n - 1
+        native.descend(*given, gradient, out)
+        if given[3] == 0:
             size = max(float(np.dot(gradient, gradient)) ** 0.5, TINY)
             out *= 1.0 / size if self._first_step is None else self._first_step
         return out
 
     def promise(self, at: Floats, gradient: Floats) -> float:
         """Return the gain of the next step if the function were a parabola."""
-        if not self.n_known:
+        if not self._curvature.n_known:
             return 0.0
         return -0.5 * float(np.dot(gradient, self.direction(at, gradient)[0]))
 
     def add(self, at: Floats, to: Floats, before: Floats, after: Floats, _length: float) -> None:
         """Record a step, and the gradient before and after it."""
-        place = (self._newest + 1) % self._length
-        np.subtract(to, at, out=self._steps[place])
-        np.subtract(after, before, out=self._changes[place])
-        self._count()
-
-    def _count(self) -> None:
-        """Take note of the step that follows the newest."""
-        self._newest = at = (self._newest + 1) % self._length
-        self._products[at] = np.dot(self._steps[at], self._changes[at])
-        self.n_known = min(self.n_known + 1, self._length)
-        if not self._products[at] > 0.0:
-            self.n_known = 0  # the curvature is lost in rounding: start over
-
-    def curvature(self) -> Curvature:
-        """Return the curvature information."""
-        order = np.arange(self._newest - self.n_known + 1, self._newest + 1) % self._length
-        return Curvature(self._steps[order], self._changes[order])
+        self._curvature.add(at, to, before, after)
 
 
 def _follow_batches(
