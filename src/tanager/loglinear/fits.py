@@ -1,8 +1,25 @@
 r"""The objective of every batch fit; the fit of terms, and that of class offsets.
 
-The penalty is a ridge with a centre, :math:`\tfrac12 \sum_j \lambda_j \delta_j^2`,
-where :math:`\delta` is the distance of the parameters from their centre and :math:`\lambda`
-one precision per parameter (shared within a layer).
+**The objective** of free parameters z is the loss of the rows plus a ridge with a centre,
+
+.. math:: F(z) = \sum_i w_i \, \ell(s_i(z), y_i) + \tfrac12 \sum_j \lambda_j \delta_j^2,
+          \qquad \delta = z - c,
+
+with one precision :math:`\lambda` per parameter, shared within a layer. How z becomes the rows'
+scores :math:`s_i`, and gradients w.r.t. scores become those w.r.t. z:
+
+========  ==============================  ===========================================
+array     shape                           by
+========  ==============================  ===========================================
+z         (n_free,)                       the optimiser
+scores    (n_sets, n_cells, n_columns)    a parametrisation: `Terms` (free, smooth, or
+                                          monotone), `Direct`, `Extended`, `Weighted`
+tables    (n_sets, n_tables, n_columns)   `Joint`: sums of families in one look-up
+s         (n_rows, n_columns)             `LocatedTable`: one cell per table and row
+========  ==============================  ===========================================
+
+all float64 and C-contiguous. There is one column per class, or a single one for two classes. The
+loss is a pass over the rows; everything else has the size of the parameters.
 
 **Class offsets** make a model's mean prediction match the class frequencies of the rows.
 A geometric pool of models, or a fit that stops within a tolerance, may not predict as many rows
@@ -18,7 +35,7 @@ model, fitted last, with all other scores fixed.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil, log2
 from typing import NamedTuple
 
@@ -29,7 +46,7 @@ from tanager import native
 from tanager.codes import Chunk, Codes, Rows
 from tanager.engines import FitContext
 from tanager.loglinear.cells import Terms
-from tanager.loglinear.optimiser import Curvature, minimise, remembered
+from tanager.loglinear.optimiser import Curvature, Function, minimise, remembered
 from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats, one_blas_thread
 from tanager.progress import Progress
@@ -52,8 +69,7 @@ COARSE = 2.0**-10
 LEAST_GAIN = 1e-7  # nats in total: then even a class of one row is off by only a few 1e-4
 
 
-@dataclass(frozen=True)
-class Penalty:
+class Penalty(NamedTuple):
     """A Gaussian prior."""
 
     strength: Floats  # (n_free,): the precision of each parameter
@@ -65,75 +81,26 @@ class Penalty:
         gradient = self.strength * away
         return 0.5 * float(np.dot(gradient, away)), gradient
 
-    def part(self, share: float) -> Penalty:
-        """Return a fraction of the penalty."""
-        return replace(self, strength=share * self.strength)
 
-    def scaled(self, scale: Floats) -> Penalty:
-        """Return the same penalty for parameters divided by a scale, (n_free,)."""
-        return Penalty(self.strength * scale * scale, self.centre / scale)
+def penalised(
+    loss: Function, penalty: Penalty | None, frozen: NDArray[np.bool_] | None = None
+) -> Function:
+    """Return the penalised loss, with its gradient, as a function of free parameters (n_free,).
 
-
-class Objective:
-    r"""The penalised loss of a vector of free parameters, with its gradient.
-
-    .. math:: F(z) = \sum_i w_i \, \ell(s_i(\sigma z), y_i) + R(z), \qquad
-              R(z) = \tfrac12 \sum_j \lambda_j \delta_j^2, \quad \delta = z - c
-
-    .. math:: \nabla F = \sigma J^\top \sum_i w_i \, \partial \ell / \partial s_i + \nabla R
-
-    How z becomes the rows' scores :math:`s_i`, and gradients w.r.t. scores become those w.r.t. z:
-
-    ========  ==============================  ===========================================
-    array     shape                           by
-    ========  ==============================  ===========================================
-    z         (n_free,)                       the optimiser
-    scores    (n_sets, n_cells, n_columns)    a parametrisation: `Terms` (free, smooth, or
-                                              monotone), `Direct`, `Extended`, `Weighted`
-    tables    (n_sets, n_tables, n_columns)   `Joint`: sums of families in one look-up
-    s         (n_rows, n_columns)             `LocatedTable`: one cell per table and row
-    ========  ==============================  ===========================================
-
-    all float64 and C-contiguous. There is one column per class, or a single one for two
-    classes. The loss is a pass over the rows; everything else has the size of the parameters.
-
-    loss: maps parameters (n_free,) to the loss of the rows and its gradient, a new array.
-    scale: shape (n_free,); :math:`\sigma`: the loss's parameters in units of z; about one over the
-        square root of the second derivatives, so that no direction is much steeper than another.
-    frozen: shape (n_free,); parameters that keep their initial value.
-
-    passes: number of evaluations so far.
+    `loss` returns a new array; `frozen`, (n_free,), are parameters that keep their initial value.
     """
 
-    def __init__(
-        self,
-        loss: Callable[[Floats], tuple[float, Floats]],
-        penalty: Penalty | None = None,
-        *,
-        scale: Floats | None = None,
-        frozen: NDArray[np.bool_] | None = None,
-    ) -> None:
-        self._loss = loss
-        self._penalty = penalty
-        self._scale = scale
-        self._frozen = frozen
-        self.passes = 0
-
-    def __call__(self, free: Floats) -> tuple[float, Floats]:
-        """Return value and gradient."""
-        self.passes += 1
-        if self._scale is None:
-            value, gradient = self._loss(free)
-        else:
-            value, gradient = self._loss(free * self._scale)
-            gradient *= self._scale
-        if self._penalty is not None:
-            extra, pull = self._penalty.value(free)
+    def objective(free: Floats) -> tuple[float, Floats]:
+        value, gradient = loss(free)
+        if penalty is not None:
+            extra, pull = penalty.value(free)
             value += extra
             gradient += pull
-        if self._frozen is not None:
-            gradient[self._frozen] = 0.0
+        if frozen is not None:
+            gradient[frozen] = 0.0
         return value, gradient
+
+    return objective
 
 
 class Settings(NamedTuple):
@@ -286,17 +253,18 @@ def _descend(
     """Minimise the loss of the rows plus a penalty with known precisions."""
     shape = (terms.n_cells, terms.n_columns)
     precision = cell_precisions(terms, strengths, relative)[:, None]
+    # With it no direction is much steeper than another.
     scale = 1.0 / np.sqrt(_curvature(terms, class_shares) + precision)
+    units = scale.ravel()
     centre = np.zeros(shape)
     centre[0] = _class_node(class_shares, terms.n_columns)
     spread = np.broadcast_to(precision, shape).ravel()
-    penalty = Penalty(spread, centre.ravel()).scaled(scale.ravel())
 
-    def loss(free: Floats) -> tuple[float, Floats]:
-        value, slopes = rows.evaluate(free.reshape(shape))
-        return value, slopes.ravel()
+    def loss(scaled: Floats) -> tuple[float, Floats]:
+        value, slopes = rows.evaluate((scaled * units).reshape(shape))
+        return value, slopes.ravel() * units
 
-    objective = Objective(loss, penalty, scale=scale.ravel())
+    objective = penalised(loss, Penalty(spread * units * units, centre.ravel() / units))
     curvature = None
     if isinstance(start, Fit):
         curvature = start.curvature

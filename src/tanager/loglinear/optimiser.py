@@ -365,12 +365,12 @@ def _follow_batches(
     if smaller rates don't improve more.
     """
     at, (value, gradient) = start, objective(start)
-    rate, rounds = 1.0 / max(float(np.abs(gradient).max(initial=0.0)), 1.0), 0
+    rate, evaluations = 1.0 / max(float(np.abs(gradient).max(initial=0.0)), 1.0), 1
     growth, n_small = 1.2, 0
     report(at, value, gradient)
     for iteration in range(max_iter):
         for _ in range(MOST_TRIES):
-            there, rounds = at.copy(), rounds + 1
+            there, evaluations = at.copy(), evaluations + 1
             for part in batches:
                 there -= rate * part(there)[1]
             new_value, gradient = objective(there)
@@ -378,7 +378,7 @@ def _follow_batches(
                 break
             rate, growth = 0.5 * rate, 1.0
         else:
-            return Descent(at, value, iteration, rounds, True, NONE_BETTER)
+            return Descent(at, value, iteration, evaluations, True, NONE_BETTER)
         gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
         at, value = there, new_value
         report(at, value, gradient)
@@ -388,8 +388,8 @@ def _follow_batches(
             continue
         rate, n_small = 0.5 * rate, n_small + 1
         if n_small == SMALL_ROUNDS:
-            return Descent(at, value, iteration + 1, rounds, True, SMALL)
-    return Descent(at, value, max_iter, rounds, False, TOO_LONG)
+            return Descent(at, value, iteration + 1, evaluations, True, SMALL)
+    return Descent(at, value, max_iter, evaluations, False, TOO_LONG)
 
 
 def solve_linear(

@@ -8,7 +8,7 @@ derivative (Zaidi et al. 2017, table 2).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,25 +17,6 @@ from tanager.loglinear.joining import Joint
 from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints, log_sum_exp
 from tanager.parameters.scores import Layout
-
-
-class Form(Protocol):
-    """A parameterisation over one or more sets of generative tables."""
-
-    n_free: int
-    generative: Floats  # (n_free,): parameters whose scores are the generative tables'
-
-    def expand(self, free: Floats) -> Floats:
-        """Return the scores, shape (n_tables, n_cells, n_classes)."""
-
-    def push(self, free: Floats, step: Floats) -> Floats:
-        """Return the change of the scores for a small step of the free parameters."""
-
-    def pull(self, free: Floats, slopes: Floats) -> Floats:
-        """Turn the gradient w.r.t. the scores into that w.r.t. the free parameters."""
-
-    def pull_squares(self, curvature: Floats) -> Floats:
-        """Turn second derivatives w.r.t. scores into approximate ones w.r.t. free parameters."""
 
 
 class Curves(NamedTuple):
@@ -74,8 +55,9 @@ def _squared(matrix: Floats) -> Floats:
 class Direct:
     r"""Free scores, :math:`\beta = z` (equations 8 to 11), or smooth ones.
 
-    Only the first set of the generative tables, (n_tables, n_cells, n_classes), is used, as a
-    starting point. The scores of cells in `curves` are smooth, and z their coefficients.
+    Only the first set of the generative tables, (n_tables, n_cells, n_classes), is used:
+    `generative` are the parameters whose scores are theirs. The scores of cells in `curves` are
+    smooth, and z their coefficients.
     """
 
     def __init__(self, logs: Floats, curves: Sequence[Curves] = ()) -> None:
@@ -88,21 +70,21 @@ class Direct:
         return _turned(self._curves, scores[:-1], _inverse).ravel()
 
     def expand(self, free: Floats) -> Floats:
-        """Return the scores."""
+        """Return the scores, (n_tables, n_cells, n_classes)."""
         out = np.zeros(self._shape)
         out[0, :-1] = _turned(self._curves, free.reshape(-1, out.shape[2]), np.asarray)
         return out
 
     def pull(self, free: Floats, slopes: Floats) -> Floats:  # noqa: ARG002
-        """Return the derivatives of the cells that hold parameters."""
+        """Turn the gradient w.r.t. the scores into that w.r.t. the free parameters."""
         return _turned(self._curves, slopes[0, :-1], np.transpose).ravel()
 
     def push(self, free: Floats, step: Floats) -> Floats:  # noqa: ARG002
-        """Return the step's scores."""
+        """Return the change of the scores for a small step of the free parameters."""
         return Direct.expand(self, step)
 
     def pull_squares(self, curvature: Floats) -> Floats:
-        """Return the second derivatives of the cells that hold parameters."""
+        """Turn second derivatives w.r.t. scores into approximate ones w.r.t. free parameters."""
         return _turned(self._curves, curvature[0, :-1], _squared).ravel()
 
 
@@ -270,6 +252,9 @@ def tie_cells(layout: Layout, level: int) -> tuple[Ints, int]:
             n += family.arity * n_classes
     ties[-1] = n
     return ties, n
+
+
+Form = Direct | Weighted  # a parameterisation over one or more sets of generative tables
 
 
 def form_loss(

@@ -17,9 +17,9 @@ from tanager.counts import ContextTree, Counts, FoldPlan
 from tanager.engines import FitContext
 from tanager.errors import MemoryBoundError
 from tanager.loglinear.curves import fill_order
-from tanager.loglinear.fits import Objective, Penalty
+from tanager.loglinear.fits import Penalty, penalised
 from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
-from tanager.loglinear.optimiser import minimise, remembered
+from tanager.loglinear.optimiser import Function, minimise, remembered
 from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints
 from tanager.parameters.discriminative.forms import (
@@ -196,7 +196,7 @@ class Problem:
 
     def objective(
         self, form: Form, sets: FoldTables, chosen: Strengths | None, batch: int | None = None
-    ) -> Objective:
+    ) -> Function:
         """Return the penalised objective, or a batch's part of it; without strengths, the loss."""
         squared = self.options.objective == "mse"
         sets = np.repeat(sets, self.n_batches)
@@ -204,11 +204,11 @@ class Problem:
             sets[np.arange(len(sets)) % self.n_batches != batch] = -1
         loss = form_loss(form, self.joint, self.located, sets, squared=squared)
         if chosen is None:
-            return Objective(loss)
+            return loss
         penalty = self.penalty(form, chosen)
         if penalty is not None and batch is not None:
-            penalty = penalty.part(1 / self.n_batches)
-        return Objective(loss, penalty, frozen=self.frozen(form))
+            penalty = penalty._replace(strength=penalty.strength * (1 / self.n_batches))
+        return penalised(loss, penalty, self.frozen(form))
 
     def start(self, form: Form) -> Floats:
         """Return the optimiser's starting point."""
@@ -275,7 +275,7 @@ class Problem:
             "loss": losses,
             "gradient_norm": norms,
             "iterations": len(values) - 1,
-            "passes": objective.passes,
+            "passes": found.evaluations,
             "converged": found.converged,
             "reason": found.reason,
         }
