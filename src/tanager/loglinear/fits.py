@@ -44,7 +44,7 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk, Codes, Rows
-from tanager.engines import FitContext
+from tanager.engines import FitContext, Sums
 from tanager.loglinear.cells import Terms
 from tanager.loglinear.optimiser import Curvature, Function, minimise, remembered
 from tanager.loglinear.rows import LocatedTerms
@@ -357,7 +357,7 @@ class _Predicted(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _OffsetPass:
+class _OffsetPass(Sums):
     """Sums the loss of rows, and the posterior of each class, under some offsets."""
 
     log_joint: LogJoint
@@ -385,9 +385,6 @@ class _OffsetPass:
         weighed = (weights * self.grid)[:, None]
         state[0, 1:] += np.rint(scores * weighed).sum(axis=0)
         state[1, 1:] += np.rint(scores * (1.0 - scores) * weighed).sum(axis=0)
-
-    def merge(self, a: Floats, b: Floats) -> Floats:
-        return a + b
 
     def finish(self, state: Floats) -> _Predicted:
         loss = float(state[0, 0] / COARSE + state[1, 0]) / self.grid

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk, Codes, Domain, Groups, Rows
-from tanager.engines import FitContext
+from tanager.engines import FitContext, Sums
 from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
 
@@ -168,7 +168,7 @@ def weigh_joints(
     return out
 
 
-class _WeighPass:
+class _WeighPass(Sums):
     """Weighs the joint values of some tables; exact, since the rows' weights are."""
 
     def __init__(self, sums: _Lookups) -> None:
@@ -182,9 +182,6 @@ class _WeighPass:
         weights = np.zeros(0) if chunk.weights is None else chunk.weights
         native.weigh_joints(chunk.codes, *self._sums[:4], weights, self._start[:-1], state)
         return state
-
-    def merge(self, a: Floats, b: Floats) -> Floats:
-        return a + b
 
     def finish(self, state: Floats) -> list[Floats]:
         parts = zip(self._start[:-1], self._start[1:], self._sums.sizes, strict=True)

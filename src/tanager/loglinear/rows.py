@@ -15,12 +15,13 @@ from tanager import native
 from tanager.codes import Chunk, Rows
 from tanager.codes.hashing import Fold, folds_of
 from tanager.counts import FoldPlan
-from tanager.engines import FitContext, LocalEngine, Piece
+from tanager.engines import FitContext, LocalEngine, Piece, Sums
 from tanager.loglinear.cells import Terms, by_class
 from tanager.loglinear.joining import Joint, Places
 from tanager.numerics import Floats, Ints
 from tanager.progress import Progress
 
+LossSums = tuple[Floats, Floats]
 ScoredChunks = list[tuple[int, Floats]]  # each chunk's first row, and scores (n_rows, n_columns)
 
 NO_FOLDS = np.zeros(0, np.uint8)
@@ -191,14 +192,13 @@ class _Locator:
             )
 
 
-class _Sums(NamedTuple):
-    loss: Floats  # (2,), in steps of the coarse and of the fine grid
-    slopes: Floats  # (n_sets, n_table_cells, n_columns), in steps of the fine grid
-
-
 @dataclass(frozen=True, eq=False)
-class _SumPass:
-    """Sums the loss of rows and its derivatives; exact, since all numbers are integers."""
+class _SumPass(Sums):
+    """Sums the loss of rows and its derivatives; exact, since all numbers are integers.
+
+    The loss, (2,), is in steps of the coarse and of the fine grid; the derivatives, (n_sets,
+    n_table_cells, n_columns), are in steps of the fine grid.
+    """
 
     tables: Floats
     starts: Ints
@@ -206,10 +206,10 @@ class _SumPass:
     squared: bool
     scale: float
 
-    def zero(self) -> _Sums:
-        return _Sums(np.zeros(2), np.zeros(self.tables.shape))
+    def zero(self) -> LossSums:
+        return np.zeros(2), np.zeros(self.tables.shape)
 
-    def update(self, state: _Sums, chunk: LocatedRows) -> _Sums:
+    def update(self, state: LossSums, chunk: LocatedRows) -> LossSums:
         native.evaluate_sums(
             chunk.cells,
             self.starts,
@@ -225,15 +225,9 @@ class _SumPass:
         )
         return state
 
-    def merge(self, a: _Sums, b: _Sums) -> _Sums:
-        return _Sums(a.loss + b.loss, a.slopes + b.slopes)
-
-    def finish(self, state: _Sums) -> _Sums:
-        return state
-
 
 @dataclass(frozen=True, eq=False)
-class _ScorePass:
+class _ScorePass(Sums):
     """Adds up the scores of rows, of all or of those on the other side of the fold."""
 
     tables: Floats
@@ -250,9 +244,6 @@ class _ScorePass:
             cells, wide = cells[outside], wide[outside]
         state.append((chunk.start, RowCells(cells, self.starts, wide).totals(self.tables)))
         return state
-
-    def merge(self, a: ScoredChunks, b: ScoredChunks) -> ScoredChunks:
-        return a + b
 
     def finish(self, state: ScoredChunks) -> Floats:
         # The rows of a chunk are consecutive, so their first index determines their order.
