@@ -41,7 +41,7 @@ from tanager.loglinear.curves import (
     signed_axes,
     step_matrix,
 )
-from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joints
+from tanager.loglinear.joining import Columns, Joint, Places, join_families, weigh_joints
 from tanager.numerics import Floats, Ints
 
 Number = TypeVar("Number", bound=np.generic)
@@ -98,8 +98,8 @@ class Terms:
         if self.steps is not None:
             self._blocks.append(self.steps)
         if len(tables) == len(self.families):
-            own = [places.ravel() for places in self._places]
-            self.joint = Joint.alone(self.families, columns, self.starts, own, self.n_cells)
+            own = Places.of(self.families, columns, [one.ravel() for one in self._places])
+            self.joint = Joint(self.starts, self.n_cells, own)
         else:
             given = self.families, columns, tables, weighed, self.find, self.n_cells
             self.joint = Joint.summed(*given)

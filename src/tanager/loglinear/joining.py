@@ -10,6 +10,7 @@ the sums; the learned parameters are still the families' own scores.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Codes, Domain, Groups, Rows
 from tanager.engines import FitContext, Sums
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats, Ints, starts_of
 from tanager.progress import Progress
 
 JoinedTable = tuple[tuple[int, ...], tuple[int, ...]]  # columns, and the families over them
@@ -141,9 +142,9 @@ class _Lookups(NamedTuple):
         shares *= np.repeat(np.array(strides, np.int64), lengths)
         return cls(
             np.array([columns.features[column] for column in held], np.int64),
-            np.cumsum([0, *map(len, tables)]).astype(np.int64),
+            starts_of(list(map(len, tables))),
             shares.astype(np.int32),
-            np.cumsum([0, *lengths[:-1]])[: len(held)].astype(np.int64),
+            starts_of(lengths)[:-1],
             tuple(sizes),
         )
 
@@ -173,7 +174,7 @@ class _WeighPass(Sums):
 
     def __init__(self, sums: _Lookups) -> None:
         self._sums = sums
-        self._start = np.cumsum([0, *map(prod, sums.sizes)]).astype(np.int64)
+        self._start = starts_of(list(map(prod, sums.sizes)))
 
     def zero(self) -> Floats:
         return np.zeros(int(self._start[-1]))
@@ -196,6 +197,14 @@ class Places(NamedTuple):
     place_start: Ints
     wide: Wide | None = None
 
+    @classmethod
+    def of(
+        cls, tables: Sequence[tuple[int, ...]], columns: Columns, places: Sequence[Ints]
+    ) -> Places:
+        """Return them from the position of each table's joint values."""
+        flat = np.concatenate([np.zeros(0, np.int64), *places]).astype(np.uint16)
+        return cls(_Lookups.of(tables, columns), flat, starts_of(list(map(len, places)))[:-1])
+
     def locate(self, codes: Codes) -> tuple[NDArray[np.uint16], NDArray[np.int32]]:
         """Return each row's cell in each table, relative to its start, and in the wide ones."""
         n_rows = codes.shape[1]
@@ -214,31 +223,14 @@ class _Sources(NamedTuple):
     n_cells: int
 
 
+@dataclass(frozen=True, eq=False)
 class Joint:
-    """The tables used by rows, each with the scores of one family or the sums of several.
+    """The tables used by rows, each with the scores of one family or the sums of several."""
 
-    `starts`, (n_tables,), are the tables' first cells.
-    """
-
-    def __init__(
-        self, starts: Ints, n_cells: int, places: Places, sources: _Sources | None = None
-    ) -> None:
-        self.starts = starts
-        self.n_cells = n_cells
-        self.places = places
-        self._sources = sources  # None: the families' own cells
-
-    @classmethod
-    def alone(
-        cls,
-        families: Sequence[tuple[int, ...]],
-        columns: Columns,
-        starts: Ints,
-        places: Sequence[Ints],
-        n_cells: int,
-    ) -> Joint:
-        """Return tables that are the families' own cells, given each one's start and positions."""
-        return cls(starts, n_cells, _places(families, columns, places))
+    starts: Ints  # (n_tables,): the tables' first cells
+    n_cells: int
+    places: Places
+    sources: _Sources | None = None  # None: the tables are the families' own cells
 
     @classmethod
     def summed(
@@ -274,32 +266,25 @@ class Joint:
         starts = np.cumsum(sizes + [len(own) for own in wide])
         numbers += [1] * len(wide)
         each = np.repeat(numbers, np.diff(starts, prepend=0))
-        ends = np.concatenate([[0], np.cumsum(each)])
-        where = _places([members for members, _ in tables], columns, places)
+        where = Places.of([members for members, _ in tables], columns, places)
         if locate_wide is not None and wide:
             own_starts = starts[len(tables) : -1].tolist()
             where = where._replace(wide=partial(locate_wide, own_starts))
-        sources = _Sources(ends, np.concatenate(found).astype(np.int32), n_cells)
+        sources = _Sources(starts_of(each), np.concatenate(found).astype(np.int32), n_cells)
         return cls(starts[: len(tables)], int(starts[-1]), where, sources)
 
     def expand(self, scores: Floats) -> Floats:
         """Return the scores used by rows, from the families' scores (n_family_cells, n_columns)."""
-        if self._sources is None:
+        if self.sources is None:
             return scores
         out = np.empty((self.n_cells, scores.shape[1]))
-        native.sum_cells(self._sources.ends, self._sources.cells, scores, out)
+        native.sum_cells(self.sources.ends, self.sources.cells, scores, out)
         return out
 
     def pull(self, slopes: Floats) -> Floats:
         """Return the transpose of `expand`."""
-        if self._sources is None:
+        if self.sources is None:
             return slopes
-        out = np.zeros((self._sources.n_cells, slopes.shape[1]))
-        native.share_slopes(self._sources.ends, self._sources.cells, slopes, out)
+        out = np.zeros((self.sources.n_cells, slopes.shape[1]))
+        native.share_slopes(self.sources.ends, self.sources.cells, slopes, out)
         return out
-
-
-def _places(tables: Sequence[tuple[int, ...]], columns: Columns, places: Sequence[Ints]) -> Places:
-    lengths = np.cumsum([0, *map(len, places)]).astype(np.int64)
-    flat = np.concatenate([np.zeros(0, np.int64), *places]).astype(np.uint16)
-    return Places(_Lookups.of(tables, columns), flat, lengths[:-1])
