@@ -14,16 +14,13 @@ from tanager.errors import ColumnWarning, ConfigurationError, DataError, ModelFi
 from tanager.network import Network
 from tanager.network.checks import check_reference
 from tanager.network.drift import Watch
-from tanager.network.reference import LEVELS
+from tanager.network.reference import LEVELS, Recalibration, estimate_shares, recalibrate
 from tanager.network.shifts import (
-    Recalibration,
     Shift,
     _compare_shares,
     _exceedance,
     correct_shifts,
-    estimate_shares,
     find_pair_shift,
-    recalibrate,
 )
 from tanager.sources.files import FilePart
 from tests.keel import read_keel

@@ -45,54 +45,30 @@ class Inner(NamedTuple):
 
 
 class Propagation:
-    """The result of eliminating all unknown features except those that are kept.
-
-    Parameters
-    ----------
-    network : Network
-    known : mapping
-        Codes of features.
-    log_likelihoods : mapping
-        Of features, known ones included, (arity,).
-    log_classes : ndarray of float64, shape (n_classes,)
-        Log-likelihoods of the classes.
-    kept : tuple of int
-        Features that aren't eliminated.
-    maximise : bool
-        Whether to keep the most probable value of each feature instead of the sum over all.
-    to_draw : bool
-        Whether the steps are only used to draw: without evidence, families are used as they are.
-
-    Attributes
-    ----------
-    log_top : ndarray of float64, shape (n_classes, *views of those kept)
-        log P(class, kept, evidence), or of the most probable completion with each.
-    steps : list of EliminationStep
-        Traversed backwards to draw or to complete.
-    inner : dict of int to Inner
-        For each unknown feature.
-    """
+    """The result of eliminating all unknown features except those that are kept."""
 
     def __init__(
         self,
         network: Network,
-        known: Mapping[int, int],
-        log_likelihoods: Mapping[int, Floats],
-        log_classes: Floats,
-        kept: tuple[int, ...] = (),
+        known: Mapping[int, int],  # codes of features
+        log_likelihoods: Mapping[int, Floats],  # of features, known ones included, (arity,)
+        log_classes: Floats,  # (n_classes,): log-likelihoods of the classes
+        kept: tuple[int, ...] = (),  # features that aren't eliminated
         *,
-        maximise: bool = False,
-        to_draw: bool = False,
+        maximise: bool = False,  # keep the most probable value of a feature, not the sum over all
+        to_draw: bool = False,  # only draw: without evidence, families are used as they are
     ) -> None:
         require_probabilities(network)
         self.structure, self.views = network.structure, network.views
         self.known, self.log_likelihoods = known, log_likelihoods
         self.kept, self.maximise = kept, maximise
-        self.inner: dict[int, Inner] = {}
-        self.steps: list[EliminationStep] = []
+        self.inner: dict[int, Inner] = {}  # of each unknown feature
+        self.steps: list[EliminationStep] = []  # traversed backwards to draw or to complete
         selected, n_classes = self.structure.selected, len(log_classes)
         known_views = {f: int(self.views.groups[f][code]) for f, code in known.items()}
         factors = [self._factor(at, known_views) for at in range(len(selected))]
+        # (n_classes, *views of those kept): log P(class, kept, evidence), or of the most probable
+        # completion with each.
         self.log_top = (network.log_prior + log_classes).reshape(-1, *(1,) * len(kept))
         if to_draw and not known and not log_likelihoods:
             for at in reversed(self.structure.topological_order()):

@@ -1,4 +1,4 @@
-"""The reference: counts of the training rows, to recognise them and compare others with them.
+r"""The reference: counts of the training rows, to recognise them and compare others with them.
 
 It stores counts, not rows. Each feature's values are counted in *cells*: a category's values, a
 number's intervals between quantiles (`tanager.codes.columns.SeenNumbers`), and three more::
@@ -9,13 +9,28 @@ number's intervals between quantiles (`tanager.codes.columns.SeenNumbers`), and 
                K+2        missing
 
 For pairs, the model's codes are merged into at most `MOST_GROUPS` groups of similar weight.
+
+The class shares of rows without labels are estimated by EM on the prior: with posteriors
+:math:`p_{rc}` under the shares :math:`\pi^0`, the shares :math:`\pi` that maximise
+:math:`\sum_r \log \sum_c p_{rc} \pi_c / \pi^0_c`. EM is slow if classes are hard to distinguish:
+SQUAREM extrapolates its steps.
+
+References
+----------
+M. Saerens, P. Latinne and C. Decaestecker (2002). Adjusting the outputs of a classifier to new a
+priori probabilities: a simple procedure. Neural Computation 14(1), 21-41.
+doi:10.1162/089976602753284446
+
+R. Varadhan and C. Roland (2008). Simple and globally convergent methods for accelerating the
+convergence of any EM algorithm. Scandinavian Journal of Statistics 35(2), 335-353.
+doi:10.1111/j.1467-9469.2007.00585.x
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +41,6 @@ from tanager.codes.hashing import sample_rows
 from tanager.counts import Counts, fingerprint_counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.network.shifts import estimate_shares, recalibrate
 from tanager.numerics import Floats, log_softmax, log_sum_exp
 from tanager.parameters.tables import HeldOutRows
 from tanager.sources import Fragment
@@ -41,6 +55,8 @@ SAMPLE_ROWS = 100_000  # training rows used to count pairs and compute log P(x)
 FEW_ROWS, FEW_CELLS = 20_000, 200_000  # of these, for class shares and calibration
 BLOCK_CELLS = 1 << 19  # rows times classes of the log-joints in memory at a time
 LEVELS = np.union1d([0.0005, 0.001, 0.002, 0.003, 0.004], np.linspace(0.0, 1.0, 201))
+INSIDE = 1e-9, 1 - 1e-9  # probabilities with a finite logit
+STILL = 1e-9  # change in a share or calibration that counts as converged
 _KEY = 0xD2
 
 
@@ -247,6 +263,97 @@ def count_values(
     cells, size = codes.astype(np.int64) * n_classes + labels, arity * n_classes
     counts = np.bincount(cells, weights, size)[:size]
     return counts.reshape(arity, n_classes).astype(np.float64)
+
+
+def estimate_shares(posteriors: Floats, assumed: Floats, n_steps: int = 500) -> Floats:
+    """Return the class shares of rows without labels, by EM on the prior.
+
+    `posteriors`, (n_rows, n_classes), assume the shares `assumed`; `n_steps` is the largest number
+    of extrapolated steps.
+
+    >>> posteriors = np.array([[0.9, 0.1]] * 30 + [[0.1, 0.9]] * 70)
+    >>> estimate_shares(posteriors, np.array([0.5, 0.5])).round(3)
+    array([0.25, 0.75])
+    """
+    ratios = posteriors / np.where(assumed > 0, assumed, np.inf)
+
+    def step(shares: Floats) -> Floats:
+        total = np.maximum(ratios @ shares, 1e-300)
+        return np.asarray(shares * ((1.0 / total) @ ratios) / len(ratios))
+
+    shares = np.array(assumed, np.float64)
+    for _ in range(n_steps):
+        once = step(shares)
+        twice = step(once)
+        change, bend = once - shares, twice - 2 * once + shares
+        if np.abs(change).max() < STILL:
+            break
+        ratio = np.linalg.norm(change).item() / max(np.linalg.norm(bend).item(), 1e-300)
+        length = min(max(1.0, ratio), 1e3)
+        far = shares + 2 * length * change + length**2 * bend
+        # An extrapolation beyond the simplex isn't a distribution, so use the plain step.
+        shares = step(far / far.sum()) if (far > 0).all() else twice
+    return shares
+
+
+def log_likelihood_of(shares: Floats, posteriors: Floats, assumed: Floats) -> float:
+    """Return the log-likelihood of class shares, up to a constant."""
+    ratios = posteriors / np.where(assumed > 0, assumed, np.inf)
+    return float(np.log(np.maximum(ratios @ shares, 1e-300)).sum())
+
+
+class Recalibration(NamedTuple):
+    """Relates observed classes to predicted probabilities: logit q = intercept + slope logit p."""
+
+    intercept: float
+    slope: float
+
+    def apply(self, p: Floats) -> Floats:
+        """Return the probabilities q."""
+        return _expit(self.intercept + self.slope * _logit(p))
+
+
+def _logit(p: Floats) -> Floats:
+    p = np.clip(p, *INSIDE)
+    return np.log(p) - np.log1p(-p)
+
+
+def _expit(logits: Floats) -> Floats:
+    return np.exp(-np.logaddexp(0.0, -logits))
+
+
+def recalibrate(p: Floats, hit: Floats, weights: Floats | None = None) -> Recalibration:
+    """Return Cox's recalibration of the probabilities of one class, by Newton's method.
+
+    `hit` is 1 if the row is of the class, otherwise 0. A normal prior around (0, 1) with the weight
+    of about one row keeps it finite if the probabilities separate the classes.
+    """
+    w = np.ones(len(p)) if weights is None else weights / max(float(weights.mean()), 1e-300)
+    design = np.column_stack([np.ones(len(p)), _logit(p)])
+    ideal = np.array([0.0, 1.0])
+    at = ideal
+    for _ in range(50):
+        q = _expit(design @ at)
+        slope = design.T @ (w * (hit - q)) - (at - ideal)
+        curvature = (design * (w * q * (1 - q))[:, None]).T @ design + np.eye(2)
+        change = np.linalg.solve(curvature, slope)
+        at = at + np.clip(change, -1.0, 1.0)
+        if np.abs(change).max() < STILL:
+            break
+    return Recalibration(float(at[0]), float(at[1]))
+
+
+def calibration_test(p: Floats, hit: Floats) -> tuple[float, float]:
+    """Return the score test statistic (two degrees of freedom) for calibration of p, and effect.
+
+    The alternative is Cox's recalibration; the effect is how far it moves p on average.
+    """
+    p = np.clip(p, *INSIDE)
+    design = np.column_stack([np.ones(len(p)), _logit(p)])
+    slope = design.T @ (hit - p)
+    curvature = (design * (p * (1 - p))[:, None]).T @ design + 1e-9 * np.eye(2)
+    statistic = float(slope @ np.linalg.solve(curvature, slope))
+    return statistic, float(np.abs(recalibrate(p, hit).apply(p) - p).mean())
 
 
 def own_rows(info: Mapping[str, Any], rows: Rows) -> bool | None:

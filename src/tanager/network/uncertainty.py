@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from tanager.codes import Codes
 from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError
+from tanager.network.decisions import is_number
 from tanager.numerics import Floats
 from tanager.parameters import Tables, posterior
 from tanager.parameters.spread import reaches, table_arrays
@@ -108,7 +108,7 @@ def _summed(network: Network, reach: tuple[Tables, Network], codes: Codes, logs:
 
 def check_share(name: str, value: Any) -> float:
     """Return a level or coverage; raise if it isn't between 0 and 1."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < 1:
+    if not (is_number(value) and 0 < value < 1):
         raise ConfigurationError(f"{name}={value!r}. Allowed: a number between 0 and 1.")
     return float(value)
 
