@@ -10,7 +10,7 @@ import numpy as np
 from tanager.drawing import DrawingPlan, DrawnGraph, plan_drawing
 from tanager.drawing.svg import card
 from tanager.escaping import visible
-from tanager.network.information import SPOKEN_FOR, NetworkInformation
+from tanager.network.information import SPOKEN_FOR, NetworkInformation, log_odds
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
@@ -70,15 +70,12 @@ def _effects(information: NetworkInformation, target: int) -> list[dict[str, Any
     found = []
     for feature in np.argsort(-bits, kind="stable")[:MAX_EFFECTS]:
         column = information.network.codebook.columns[feature]
-        effect = information.effect(column.name, target) if bits[feature] > 0 else None
-        if effect is None:
+        joint = information.joint(column.name) if bits[feature] > 0 else None
+        if joint is None:
             continue
-        joint = information.joint(column.name)
-        common = np.ones(len(effect), bool)
-        if joint is not None and len(effect) > 1:
-            # With many bins, none may have that many rows; two values are always worth listing.
-            shares = joint.sum(axis=1)
-            common = shares >= min(COMMON, 0.5 / len(shares), np.sort(shares)[-2])
+        effect, shares = log_odds(joint, target), joint.sum(axis=1)
+        # With many bins, none may have that many rows; two values are always worth listing.
+        common = shares >= min(COMMON, 0.5 / len(shares), *np.sort(shares)[-2:])
         most = int(np.where(common, effect, -np.inf).argmax())
         least, labels = int(np.where(common, effect, np.inf).argmin()), column.labels()
         ends = [(labels[at], float(effect[at])) for at in (most, least)]

@@ -294,16 +294,10 @@ class _Asked:
         self.network, self.costs, self.price, self.most = network, costs, price, most
         self.evidence, self.wanted = evidence, wanted
         arities = network.codebook.domain.arities
-        selected = sorted(network.structure.selected)
-        self.open = [
-            f
-            for f in selected
-            if f not in self.evidence[0]
-            and arities[f] > 1
-            and price[f] <= most + NOTHING
-            and (wanted is None or f in wanted)
-        ]
-        self.first = self._propagate(())
+        unknown = sorted({*network.structure.selected} - evidence[0].keys())
+        asked = [f for f in unknown if arities[f] > 1 and (wanted is None or f in wanted)]
+        self.open = [f for f in asked if price[f] <= most + NOTHING]
+        self.first = Propagation(network, *evidence)
         refuse_impossible(np.array([self.first.log_evidence]))
         now = self.first.of_kept[None]
         self.now = self._left(now)
@@ -400,7 +394,7 @@ class _Asked:
     def gains(self, some: tuple[int, ...], features: Iterable[int]) -> dict[int, float]:
         """Return the gain from some questions and one more, for each of the latter."""
         arities = self.network.codebook.domain.arities
-        found = self._propagate(some) if some else self.first
+        found = Propagation(self.network, *self.evidence, some) if some else self.first
         out = {}
         for feature in features:
             asked = (feature, *some)
@@ -411,9 +405,6 @@ class _Asked:
             gain = self.now - self._left(found.values(asked, found.joints[feature]))
             out[feature] = gain if gain > self.nothing else 0.0
         return out
-
-    def _propagate(self, kept: tuple[int, ...]) -> Propagation:
-        return Propagation(self.network, *self.evidence, kept)
 
     def _left(self, joint: Floats) -> float:
         """Return the expected cost, or the entropy in bits, from P(answer, class)."""
