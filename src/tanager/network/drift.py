@@ -100,17 +100,11 @@ def watch_codebook(network: Network) -> tuple[list[Watch], Codebook]:
     return watches, replace(codebook, columns=tuple(watch.column for watch in watches))
 
 
-class Familiar(NamedTuple):
-    """Rows as a network represents them."""
-
-    codes: Codes  # (n_features, n_rows): the network's codes; unseen values are unknown
-    # (n_features, n_rows): for unseen values, and numbers outside the training range, the
-    # log-probability of observing such a value; otherwise 0
-    log_unseen: Floats
-
-
-def find_unseen(network: Network, fine: Codes) -> Familiar:
+def find_unseen(network: Network, fine: Codes) -> tuple[Codes, Floats]:
     """Find values never seen in training in rows that are coded as the network watches them.
+
+    Returns the network's codes, in which these values are unknown, and the log-probabilities of
+    observing such a value, 0 for others; both (n_features, n_rows).
 
     If n1 values occurred once in n training rows, the next value is a new one with a
     probability of about (n1 + 1) / (n + 1) (Good and Turing); a number lies beyond all of them
@@ -125,13 +119,13 @@ def find_unseen(network: Network, fine: Codes) -> Familiar:
         codes[at] = np.where(strange, watch.codes[-1], watch.codes[fine[at]])
         if at in used and not network.codebook.leaves_out(watch.column.name):
             log_unseen[at, strange] = reference.log_unseen(at)
-    return Familiar(codes, log_unseen)
+    return codes, log_unseen
 
 
-def log_probability_of(network: Network, rows: Familiar) -> Floats:
+def _log_probability(network: Network, codes: Codes, log_unseen: Floats) -> Floats:
     """Return log P(x) of rows, including unseen values, shape (n_rows,)."""
-    joint = network.log_joint_of_codes(rows.codes)
-    return np.asarray(log_sum_exp(joint, axis=1) + rows.log_unseen.sum(axis=0))
+    joint = network.log_joint_of_codes(codes)
+    return np.asarray(log_sum_exp(joint, axis=1) + log_unseen.sum(axis=0))
 
 
 def familiarity(network: Network, X: Any) -> Floats:
@@ -161,7 +155,7 @@ def familiarity(network: Network, X: Any) -> Floats:
             "isn't known. Ask the network as it was before, or use log_probability or surprise."
         )
     rows = find_unseen(network, network.watching[1].encode(X))
-    return reference.familiarity(log_probability_of(network, rows))
+    return reference.familiarity(_log_probability(network, *rows))
 
 
 def surprise(network: Network, X: Any) -> Floats:
@@ -181,15 +175,15 @@ def surprise(network: Network, X: Any) -> Floats:
            [-2.01, -1.96]])
     """
     require_probabilities(network)
-    rows = find_unseen(network, network.watching[1].encode(X))
-    total, out = log_probability_of(network, rows), rows.log_unseen.T.copy()
+    codes, log_unseen = find_unseen(network, network.watching[1].encode(X))
+    total, out = _log_probability(network, codes, log_unseen), log_unseen.T.copy()
     for feature in network.structure.selected:
         arity = network.codebook.columns[feature].arity
-        known = np.flatnonzero(rows.codes[feature] < arity)
-        others = np.ascontiguousarray(rows.codes[:, known])
+        known = np.flatnonzero(codes[feature] < arity)
+        others = np.ascontiguousarray(codes[:, known])
         others[feature] = arity
-        rest = Familiar(others, rows.log_unseen[:, known])
-        out[known, feature] = total[known] - log_probability_of(network, rest)
+        rest = _log_probability(network, others, log_unseen[:, known])
+        out[known, feature] = total[known] - rest
     return out
 
 
@@ -376,10 +370,10 @@ class DriftPass:
         joint = self.network.log_joint_of_codes(codes)
         log_x = log_sum_exp(joint, axis=1)
         if len(reference.scores):
-            known = find_unseen(self.network, chunk.codes[:, taken])
-            odd = np.flatnonzero((known.codes != codes).any(axis=0) | known.log_unseen.any(axis=0))
-            some = Familiar(np.ascontiguousarray(known.codes[:, odd]), known.log_unseen[:, odd])
-            log_x[odd] = log_probability_of(self.network, some)
+            known, log_unseen = find_unseen(self.network, chunk.codes[:, taken])
+            odd = np.flatnonzero((known != codes).any(axis=0) | log_unseen.any(axis=0))
+            some = np.ascontiguousarray(known[:, odd])
+            log_x[odd] = _log_probability(self.network, some, log_unseen[:, odd])
         state.sample.append((indices[taken], joint, labels[taken].astype(np.int64), log_x))
         return state
 

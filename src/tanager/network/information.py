@@ -76,15 +76,6 @@ class NetworkInformation:
         """Return P(feature, class), shape (arity, n_classes), or None if it's too large."""
         return self._joints[self._place(feature)]
 
-    def log_given_class(self) -> list[Floats | None]:
-        """Return log P(feature | class) of each feature, (arity, n_classes); None as in `joint`."""
-        return [
-            None
-            if joint is None
-            else np.log(np.maximum(joint, TINY) / np.maximum(joint.sum(axis=0), TINY))
-            for joint in self._joints
-        ]
-
     def of_features(self) -> Floats:
         """Return I(feature; class), shape (n_features,); zero for features that aren't used."""
         out = np.zeros(self.network.codebook.domain.n_features)

@@ -22,7 +22,7 @@ from tanager.network.decisions import decide
 from tanager.network.drift import Watch, familiarity, find_drift, surprise, watch_codebook
 from tanager.network.editing import Edit
 from tanager.network.exports import bif, c, javascript, onnx, sql
-from tanager.network.information import NetworkInformation
+from tanager.network.information import TINY, NetworkInformation
 from tanager.network.nearest import find_nearest
 from tanager.network.next_question import find_questions
 from tanager.network.reference import Reference
@@ -170,7 +170,13 @@ class Network:
     @cached_property
     def log_alone(self) -> list[Floats | None]:
         """Log P(value | class) of each selected feature, (arity, n_classes); None if too large."""
-        return NetworkInformation(self).log_given_class()
+        joints = map(NetworkInformation(self).joint, self.structure.features)
+        return [
+            None
+            if joint is None
+            else np.log(np.maximum(joint, TINY) / np.maximum(joint.sum(axis=0), TINY))
+            for joint in joints
+        ]
 
     def __getstate__(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
