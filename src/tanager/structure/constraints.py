@@ -356,16 +356,15 @@ class _ConstraintReader:
         texts = [""] * len(self._names)
         if given is None:
             return most, texts
-        pairs = given.items() if isinstance(given, Mapping) else ((n, given) for n in self._names)
-        for name, limit in pairs:
+        each = given if isinstance(given, Mapping) else dict.fromkeys(self._names, given)
+        for name, limit in each.items():
             if not is_whole(limit, 0):
                 raise ConfigurationError(
                     f"constraints: max_parents has {limit!r}. Give whole numbers from 0 on."
                 )
-            most[list(self._find(name, "max_parents"))] = limit
-            texts[self._place[name]] = f"max_parents {given}"
-            if isinstance(given, Mapping):
-                texts[self._place[name]] = f"max_parents {{{name!r}: {limit}}}"
+            (at,) = self._find(name, "max_parents")
+            told = {name: limit} if isinstance(given, Mapping) else limit
+            most[at], texts[at] = limit, f"max_parents {told}"
         return most, texts
 
     def _refuse_smallest(

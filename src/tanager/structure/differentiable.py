@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from tanager.counts import Counts
-from tanager.errors import ConfigurationError, invalid, listed
+from tanager.errors import ConfigurationError, invalid
 from tanager.losses import Loss, resolve_loss
 from tanager.numerics import Floats, Ints
 from tanager.structure.constraints import Limits
 from tanager.structure.learner import FitPlan, JointLearner, JointTables
 from tanager.structure.order_based import given_order
+from tanager.structure.simple import parents_by_index
 from tanager.structure.structure import Structure
 from tanager.structure.tan import maximum_arborescence
 from tanager.training import Training
@@ -424,24 +425,12 @@ def _image_shape(given: tuple[int, int] | None, n: int) -> tuple[int, int]:
 def _given(
     candidates: Mapping[str, Sequence[str]], names: Sequence[str], *, free: bool
 ) -> list[list[int]]:
-    place = {name: i for i, name in enumerate(names)}
-    chosen: list[list[int]] = [[] for _ in names]
-    for child, parents in candidates.items():
-        if not isinstance(parents, Iterable):
-            raise ConfigurationError(
-                f"The candidates of {child!r} are {parents!r}; give a list of names."
-            )
-        unknown = [name for name in (child, *parents) if name not in place]
-        if unknown:
-            raise ConfigurationError(
-                f"candidates names {unknown[0]!r}, which is not a feature. "
-                f"Features: {listed(names)}."
-            )
+    chosen = parents_by_index(candidates, names, "candidates")
+    for child, parents in enumerate(chosen):
         if child in parents or len(set(parents)) != len(parents):
             raise ConfigurationError(
-                f"The candidates of {child!r} must be distinct features other than itself."
+                f"The candidates of {names[child]!r} must be distinct features other than itself."
             )
-        chosen[place[child]] = [place[name] for name in parents]
     if not free:
         try:
             Structure.from_parents(names, chosen)

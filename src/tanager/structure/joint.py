@@ -91,8 +91,7 @@ class RunningJoint:
         n_rows = rows.n_rows
         weights = rows.row_weights
         fold_of = np.zeros(n_rows, np.uint8) if folds is None else folds.astype(np.uint8)
-        self._widths = [int(arity) + 1 for arity in domain.arities]  # plus "unknown"
-        self._widths_array = np.array(self._widths, np.int64)
+        self._widths = domain.arities.astype(np.int64) + 1  # plus "unknown"
         self.n_folds = 1 if folds is None else int(folds.max(initial=0)) + 1
         self._total = max(float(weights.sum()), 1e-300)
         self._half, self.grid = self._choose_grid()
@@ -142,9 +141,8 @@ class RunningJoint:
         rows = self._rows
         ahead = np.arange(self.domain.n_classes) < rows.labels[:, None]
         rows.log_joint[:] = self._log_prior[rows.folds] + ahead
-        nowhere = np.zeros(rows.labels.shape[0], np.uint8)
         for i, table in enumerate(self._naive):
-            native.add_change(nowhere, self._codes[i], rows.folds, table, rows.log_joint)
+            native.add_change(self._contexts(()), self._codes[i], rows.folds, table, rows.log_joint)
         self._sort()
 
     def _sort(self) -> None:
@@ -206,7 +204,7 @@ class RunningJoint:
         for p in parents:
             if not pack.known[p]:
                 self._put(pack, child, p)
-        where = (self._codes, child, np.array(parents, np.int64), self._widths_array)
+        where = (self._codes, child, np.array(parents, np.int64), self._widths)
         changes = (*pack[:5], self.n_folds)
         given = (*self._rows, self._n_wrong, *where, *changes, floor, prune, out)
         native.rate_gains(*given)
@@ -217,7 +215,7 @@ class RunningJoint:
         known = self._packs.get(child)
         if known is not None:
             return known
-        widths = self._widths_array
+        widths = self._widths
         sizes = self.n_folds * self.domain.n_classes * widths[child] * widths
         sizes[child] = 0
         size = int(sizes.sum())
@@ -249,21 +247,19 @@ class RunningJoint:
 
     def _contexts(self, parents: tuple[int, ...]) -> Codes | Ints:
         """Return each row's joint parent value, with "unknown" as an extra value per parent."""
-        if not parents:
-            return np.zeros(self._codes.shape[1], np.uint8)
         if len(parents) == 1:
             column: Codes = self._codes[parents[0]]
             return column
-        context = self._codes[parents[0]].astype(np.int64)
-        for parent in parents[1:]:
+        context = np.zeros(self._codes.shape[1], np.int64)
+        for parent in parents:
             context *= self._widths[parent]
             context += self._codes[parent]
         return context
 
     def _count(self, child: int, parents: tuple[int, ...]) -> Floats:
         """Count a family, shape (n_folds, contexts, arity + 1, classes)."""
-        widths = [self._widths[p] for p in parents]
-        shape = (self.n_folds, prod(widths), self._widths[child], self.domain.n_classes)
+        width, *above = self._widths[[child, *parents]].tolist()
+        shape = (self.n_folds, prod(above), width, self.domain.n_classes)
         self._check_size(child, parents, shape)
         counts = np.zeros(shape)
         native.count_family(self._contexts(parents), self._codes[child], *self._rows[1:4], counts)
@@ -273,7 +269,7 @@ class RunningJoint:
         """Return the family's log-table in units, with the shape of its counts."""
         known, ratio = np.ones(1, bool), 1
         for parent in parents:
-            ratio = self._widths[parent]
+            ratio = int(self._widths[parent])
             known = np.repeat(known, ratio)
             known[ratio - 1 :: ratio] = False
         if len(parents) > 1:

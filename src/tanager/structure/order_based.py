@@ -234,34 +234,27 @@ class _Search:
         return [int(p) for p in earlier[np.sort(best)]]
 
     def _choose(self, child: int, earlier: list[int]) -> Parents:
-        """Return the clique that raises the score most; empty if none does."""
+        """Return the required parents and the others that raise the score most, all joined."""
         required = self.limits.required[child]
-        most = min(self.max_parents, int(self.limits.most[child]))
+        room = min(self.max_parents, int(self.limits.most[child])) - len(required)
+        families, floor = list[Parents](), 0.0
         if required:
-            return self._extend(child, required, earlier, most)
-        singles: list[Parents] = [(p,) for p in earlier] if most else []
-        several = most > 1
+            joined = set.intersection(*(self.adjacent[p] for p in required))
+            earlier = [p for p in earlier if p in joined and p not in required]
+            families, floor = [required], -np.inf
+        families += [(*required, p) for p in earlier] if room > 0 else []
         # Gains of single parents rank the members of larger cliques, so in that case
         # none of them is cut short.
-        gains = self._score(child, singles, -np.inf if several else 0.0)
-        best, parents = _best(0.0, (), gains, singles)
-        if several:
-            rank = sorted(range(len(earlier)), key=lambda i: (-gains[i], i))
-            larger = list(self._cliques([earlier[i] for i in rank], most))
+        gains = self._score(child, families, floor if room == 1 else -np.inf)
+        best, parents = _best(floor, required, gains, families)
+        if room > 1:
+            if not required:
+                rank = sorted(range(len(earlier)), key=lambda i: (-gains[i], i))
+                earlier = [earlier[i] for i in rank]
+            larger = [(*required, *clique) for clique in self._cliques(earlier, room)]
             gains = self._score(child, larger, best)
             _, parents = _best(best, parents, gains, larger)
         return parents
-
-    def _extend(self, child: int, required: Parents, earlier: list[int], most: int) -> Parents:
-        """Return the required parents plus the others that raise the score most."""
-        joined = set.intersection(*(self.adjacent[p] for p in required))
-        others = [p for p in earlier if p in joined and p not in required]
-        room = most - len(required)
-        more: list[Parents] = [(p,) for p in others] if room else []
-        more += list(self._cliques(others, room)) if room > 1 else []
-        families = [required, *((*required, *clique) for clique in more)]
-        gains = self._score(child, families, -np.inf)
-        return _best(-np.inf, required, gains, families)[1]
 
     def _cliques(self, ranked: list[int], most: int) -> Iterator[Parents]:
         """Iterate over the cliques of 2 to `most` features, smaller ones first.

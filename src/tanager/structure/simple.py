@@ -102,18 +102,23 @@ class Fixed(StructureLearner):
                 "For example Fixed({'wet': ['sky']})."
             )
         names = counts.domain.names
-        index = {name: at for at, name in enumerate(names)}
-        for feature, parents in self.parents.items():
-            if isinstance(parents, str) or not isinstance(parents, Iterable):
+        return Structure.from_parents(names, parents_by_index(self.parents, names, "parents"))
+
+
+def parents_by_index(
+    given: Mapping[str, Sequence[str]], names: Sequence[str], what: str
+) -> list[list[int]]:
+    """Return every feature's parents as indices, given those of some by name."""
+    index = {name: at for at, name in enumerate(names)}
+    for feature, parents in given.items():
+        if isinstance(parents, str) or not isinstance(parents, Iterable):
+            raise ConfigurationError(
+                f"The {what} of {feature!r} are {parents!r}; give a list of names."
+            )
+        for name in (feature, *parents):
+            if name not in index:
                 raise ConfigurationError(
-                    f"The parents of {feature!r} are {parents!r}; give a list of names."
+                    f"The given {what} name {name!r}, which is not a column of the table. "
+                    f"Columns: {listed(names)}."
                 )
-            for name in (feature, *parents):
-                if name not in index:
-                    raise ConfigurationError(
-                        f"The given structure names {name!r}, which is not a column of the table. "
-                        f"Columns: {listed(names)}."
-                    )
-        return Structure.from_parents(
-            names, [[index[p] for p in self.parents.get(name, ())] for name in names]
-        )
+    return [[index[parent] for parent in given.get(name, ())] for name in names]
