@@ -98,20 +98,28 @@ class KTree(StructureLearner):
         gains = np.maximum(_gains(counts, paired, plan), 0.0)
         information = adjusted_cmi(counts, None if len(paired) == domain.n_features else paired)
         weights = _scaled(gains) + INFORMATION * _scaled(information)
-        names = [domain.names[feature] for feature in paired]
-        limits = Limits.none(names) if plan.limits is None else plan.limits.take(paired)
-        room = None if room is None else room.take(paired)
-        tree = _by_name(names, weights, most, limits, room, may_grow=auto)
-        first = [(at, held[0]) for at, held in enumerate(tree) if held]
+        # Sorted by name, so that column order has no effect.
+        by_name = np.array(sorted(range(len(paired)), key=lambda at: domain.names[paired[at]]))
+        features, square = paired[by_name], np.ix_(by_name, by_name)
+        gains, weights = gains[square], weights[square]
+        limits = (plan.limits or Limits.none(domain.names)).take(features)
+        limits = limits.moral(limits.arrange(np.arange(len(features))))
+        k = max(most, limits.n_required) if auto else most
+        limits.check_learner(k, f"KTree(max_parents={k})")
+        if room is None:
+            tree = heaviest_tree(weights, k, limits)
+        else:
+            tree = widened(heaviest_tree(weights, k, limits, room.take(features)), limits)
+        first = [(at, tree[at][0]) for at in np.argsort(features) if tree[at]]
         record = plan.context.record("structure")
         record["max_parents"] = most
         record["gains"] = [
-            {"feature": names[i], "parent": names[p], "gain": float(gains[i, p])}
+            {"feature": limits.names[i], "parent": limits.names[p], "gain": float(gains[i, p])}
             for i, p in sorted(first, key=lambda pair: -gains[pair])
         ]
         parents: list[tuple[int, ...]] = [()] * domain.n_features
-        for feature, held in zip(paired, tree, strict=True):
-            parents[feature] = tuple(int(paired[at]) for at in held)
+        for feature, held in zip(features, tree, strict=True):
+            parents[feature] = tuple(int(features[at]) for at in held)
         return Structure.from_parents(domain.names, parents)
 
     def most(self, n_rows: int, *, roomy: bool = True) -> int:
@@ -162,34 +170,6 @@ class Room(NamedTuple):
         before = np.arange(chosen.shape[1])
         limit = np.where(before == ROOMY_PARENTS, self.third, self.more)
         return (before < ROOMY_PARENTS) | (total <= limit)
-
-
-def _by_name(
-    names: Sequence[str],
-    weights: Floats,
-    k: int,
-    limits: Limits,
-    room: Room | None,
-    *,
-    may_grow: bool,
-) -> list[tuple[int, ...]]:
-    """Return the tree with the features sorted by name, so that column order has no effect.
-
-    If k `may_grow`, it's at least the largest number of required parents. With `room` for tables
-    of groups the tree is `widened`.
-    """
-    order = np.array(sorted(range(len(names)), key=names.__getitem__))
-    limits = limits.take(order)
-    moral = limits.moral(limits.arrange(np.arange(len(names))))
-    if may_grow:
-        k = max([k, *map(len, moral.required)])
-    moral.check_learner(k, f"KTree(max_parents={k})")
-    room = None if room is None else room.take(order)
-    found = heaviest_tree(weights[np.ix_(order, order)], k, moral, room)
-    if room is not None:
-        found = widened(found, limits)
-    place = np.argsort(order)
-    return [tuple(int(order[p]) for p in found[place[feature]]) for feature in range(len(names))]
 
 
 def heaviest_tree(
