@@ -21,7 +21,7 @@ from tanager.report import (
     plot_network,
     plot_table,
 )
-from tanager.report.model_page.features import count_interval
+from tanager.report.model_page.network import count_interval
 from tanager.report.model_page.trust import reliability_bins
 from tanager.structure import KDB
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from tanager.atomic import replacing, write_text
 from tanager.evaluation.statistics import nemenyi
-from tanager.report.rendering import page_environment
+from tanager.report.page import page_environment
 from tanager_papers.curves import Curves
 from tanager_papers.findings import CELLS, KEPT, VERDICTS, Findings, Picture
 from tanager_papers.plots import (

@@ -301,7 +301,7 @@ class NetworkPredictor(Classifier):
         It's computed from the network: how informative each feature is on its own, so redundant
         features rank alike, and features that the structure left out have zero. For the increase
         in log-loss without a feature, see
-        `tanager.evaluation.importance.loss_without_features`.
+        `tanager.evaluation.metrics.loss_without_features`.
         """
         information = NetworkInformation(self._asked()).of_features()
         total = information.sum()

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.errors import ConfigurationError
@@ -15,7 +14,8 @@ from tanager.network import LabelledTable, Network, NetworkInformation
 from tanager.network.evidence import find_class
 from tanager.network.information import log_odds
 from tanager.network.network import network_of
-from tanager.report.model_page.features import count_interval
+from tanager.numerics import Floats
+from tanager.report.model_page.network import count_interval
 from tanager.report.model_page.rows import n_groups, pool_neighbours, read_rows
 from tanager.report.style import (
     CYCLE,
@@ -31,9 +31,6 @@ from tanager.report.style import (
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-Floats = NDArray[np.float64]
 
 MAX_BARS = 30
 MAX_INTERVALS = 32  # confidence intervals along a number

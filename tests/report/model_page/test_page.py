@@ -20,11 +20,14 @@ from tanager.evaluation.metrics import log_loss
 from tanager.network import NetworkInformation
 from tanager.report import write_report
 from tanager.report.model_page import render_report
-from tanager.report.model_page.asked import asked_network, scorer_json
-from tanager.report.model_page.card import column_facts
-from tanager.report.model_page.features import counted_bits
-from tanager.report.model_page.held_out import logistic_regression, predict_held_out
-from tanager.report.model_page.rows import pool_neighbours, read_rows
+from tanager.report.model_page.network import asked_network, counted_bits, scorer_json
+from tanager.report.model_page.page import column_facts
+from tanager.report.model_page.rows import (
+    logistic_regression,
+    pool_neighbours,
+    predict_held_out,
+    read_rows,
+)
 from tanager.report.model_page.trust import find_slices, reliability_bins
 from tanager.structure import Fixed
 

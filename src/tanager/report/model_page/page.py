@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from importlib.resources import files
@@ -17,9 +18,12 @@ import numpy as np
 from tanager import __version__
 from tanager.atomic import write_text
 from tanager.classifiers import load
+from tanager.classifiers.fitting import RUN_PARAMETERS
+from tanager.classifiers.bayesnet import short_fact
+from tanager.codes import Codebook
 from tanager.drawing import draw_svg, plan_drawing
 from tanager.errors import ConfigurationError, invalid
-from tanager.escaping import cut
+from tanager.escaping import cut, one_line
 from tanager.network import Costs, NetworkInformation
 from tanager.network.decisions import read_costs
 from tanager.network.exports.javascript import scorer_source
@@ -28,25 +32,26 @@ from tanager.network.graph import network_graph
 from tanager.network.information import n_probabilities
 from tanager.network.network import network_of
 from tanager.network.next_question import read_prices
-from tanager.report.model_page.asked import asked_network, interval_tables, scorer_json
-from tanager.report.model_page.card import (
-    MOST_TEXT,
-    card_markdown,
-    column_facts,
-    option_facts,
-    training_facts,
-)
-from tanager.report.model_page.features import (
+from tanager.report.model_page.network import (
     MAX_DETAILED,
     FeatureFacts,
+    asked_network,
     counted_bits,
+    interval_tables,
+    scorer_json,
     short_numbers,
     show_classes,
 )
-from tanager.report.model_page.held_out import Measurement, logistic_regression, predict_held_out
-from tanager.report.model_page.rows import MAX_ROWS, PageRows, read_rows
+from tanager.report.model_page.rows import (
+    MAX_ROWS,
+    Measurement,
+    PageRows,
+    logistic_regression,
+    predict_held_out,
+    read_rows,
+)
 from tanager.report.model_page.trust import compare_scores, describe_trust
-from tanager.report.rendering import check_ending, render_page
+from tanager.report.page import check_ending, page_environment, render_page
 
 BITS = float(np.log(2.0))  # nats in a bit
 INTERVAL = 0.9  # level of the intervals next to probabilities
@@ -339,3 +344,69 @@ def _describe_file(file: Path | None) -> list[tuple[str, str]]:
 def page_asset(name: str) -> str:
     """Return the text of one of the page's assets."""
     return files("tanager.report.model_page").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+# Internal facts of the stages, and those shown elsewhere on the page.
+_NO_CHOICE = {
+    *("seconds", "cpu_seconds", "passes", "peak_memory_mb"),
+    *("mutual_information", "fingerprint", "rows"),
+}
+MOST_TEXT = 300  # characters of a fact
+
+
+def column_facts(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str, str]]:
+    """Return the findings of the column audit, columns it acted on first.
+
+    A model file only records how columns are read.
+    """
+    audit = info.get("codes", {}).get("audit")
+    found = [f for f in audit if isinstance(f, Mapping)] if isinstance(audit, list) else []
+    if not found:
+        texts = {
+            name: "left out"
+            if one.kind == "nothing"
+            else f"text read as {one.kind}s" + ("" if one.style == "plain" else f" ({one.style})")
+            for name, one in codebook.readings.items()
+        }
+        return list(texts.items())[:20]
+    found.sort(key=lambda f: f.get("action") == "none")
+    return [
+        (str(f.get("column")), f"{f.get('verdict')}, {f.get('action')}: {f.get('reason')}")
+        for f in found[:20]
+    ]
+
+
+def option_facts(model: Any) -> list[tuple[str, str]]:
+    """Return the options of an estimator that its model depends on."""
+    if not hasattr(model, "get_params"):
+        return []
+    options = model.get_params(deep=False).items()
+    return [(name, cut(value, MOST_TEXT)) for name, value in options if name not in RUN_PARAMETERS]
+
+
+def training_facts(info: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the training time and the choices of the stages of the fit."""
+    stages = [stage for stage in info.values() if isinstance(stage, Mapping)]
+    seconds = sum(float(stage.get("seconds", 0.0)) for stage in stages)
+    facts = [("Training time", f"{seconds:.2f} s")] if seconds else []
+    for stage, content in info.items():
+        if isinstance(content, Mapping):
+            for name, value in content.items():
+                text = "" if value is None or name in _NO_CHOICE else short_fact(value)
+                if text not in ("", "none"):
+                    facts.append((f"{stage}: {name.replace('_', ' ')}", cut(text, MOST_TEXT)))
+    return facts
+
+
+def card_markdown(**facts: Any) -> str:
+    """Return the card: metadata, notes, usage, scores, features and facts."""
+    environment = page_environment()
+    environment.autoescape = False
+    environment.filters.update(plain=_text, json=json.dumps)
+    text: str = environment.get_template("card.md.j2").render(**facts)
+    return f"{text.strip()}\n"
+
+
+def _text(text: str) -> str:
+    """Escape a text for Markdown and HTML: names come from tables."""
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", one_line(text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,9 @@ from tanager.evaluation.metrics import (
 )
 from tanager.network import Network
 from tanager.network.answers import group_labels
-from tanager.report.model_page.rows import n_groups, pool_neighbours
-
-if TYPE_CHECKING:
-    from tanager.report.model_page.features import ShownClasses
-    from tanager.report.model_page.rows import PageRows
+from tanager.numerics import Floats
+from tanager.report.model_page.network import ShownClasses
+from tanager.report.model_page.rows import PageRows, n_groups, pool_neighbours
 
 N_BINS = 10  # of the reliability diagram, equally many rows each
 N_BARS = 20  # of the histogram of probabilities
@@ -32,8 +30,6 @@ MAX_INTERVALS = 10  # slices along a number
 MAX_SLICES = 10
 MAX_BY_CLASS = 60
 SURE = 3.3  # standard errors for a slice to be significant, among about a hundred
-
-Floats = NDArray[np.float64]
 
 
 def compare_scores(probabilities: Floats, logistic: Floats, labels: NDArray[Any]) -> dict[str, Any]:

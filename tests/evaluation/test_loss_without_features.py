@@ -7,11 +7,7 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.errors import DataError
-from tanager.evaluation.importance import (
-    loss_without_features,
-    losses_without_features,
-)
-from tanager.evaluation.metrics import log_loss
+from tanager.evaluation.metrics import log_loss, loss_without_features, losses_without_features
 from tanager.parameters import GroupedTable, posterior
 from tanager.structure import KDB
 
@@ -52,7 +48,7 @@ def test_a_feature_of_many_values_is_summed_out_by_its_groups():
     network = BayesNetClassifier(KDB(k=2, moral=True), "layered").fit(X, y).network_
     assert any(isinstance(table, GroupedTable) for table in network.tables.families)
     codes = network.codebook.encode(X)
-    found = losses_without_features(network, codes, y)
+    found = losses_without_features(network, codes, y, range(3))
     before = log_loss(posterior(network.log_joint_of_codes(codes)), y)
     for i in range(3):
         gone = codes.copy()
