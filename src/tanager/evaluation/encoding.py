@@ -16,9 +16,10 @@ from tanager.codes import learn_codebook
 from tanager.codes.audit import audit_columns, read_dates
 from tanager.engines import FitContext
 from tanager.evaluation.datasets import is_number
+from tanager.numerics import Floats
 from tanager.sources import open_source
 
-Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
 MOST_CATEGORIES = 255  # of a categorical column in scikit-learn's boosting
 MOST_DENSE = 2_000  # maximum number of columns of a dense matrix
 
@@ -56,7 +57,7 @@ class Encoded(ClassifierMixin, BaseEstimator):
         self.bins = bins
         self.columns = columns
 
-    def fit(self, X: Any, y: NDArray[np.int64]) -> Encoded:
+    def fit(self, X: Any, y: Labels) -> Encoded:
         """Learn the encoding, then the classifier."""
         return self.fit_encoded(self.learn_encoding(X, y), y)
 
@@ -70,17 +71,17 @@ class Encoded(ClassifierMixin, BaseEstimator):
 
     # The laboratory times the classifier alone, without the encoding.
 
-    def learn_encoding(self, X: Any, y: NDArray[np.int64]) -> Any:
+    def learn_encoding(self, X: Any, y: Labels) -> Any:
         """Learn the encoding from training rows; return them encoded."""
         self.estimator_ = clone(self.estimator)
-        make = ENCODINGS[self.encoding]
-        self.encoder_: _Encoder = make(self.estimator_, self.bins, self.columns or {})
-        self.encoder_.fit(X, y)
+        learn = ENCODINGS[self.encoding]
+        self.encoder_ = learn(self.estimator_, X, self.columns or {}, y, self.bins)
         return self.encoder_.transform(X)
 
-    def fit_encoded(self, matrix: Any, y: NDArray[np.int64]) -> Encoded:
+    def fit_encoded(self, matrix: Any, y: Labels) -> Encoded:
         """Fit the classifier to rows that `learn_encoding` returned."""
-        self.estimator_.fit(matrix, y, **self.encoder_.fit_options)
+        options = getattr(self.encoder_, "fit_options", {})
+        self.estimator_.fit(matrix, y, **options)
         self.classes_ = self.estimator_.classes_
         return self
 
@@ -89,36 +90,22 @@ class Encoded(ClassifierMixin, BaseEstimator):
         return np.asarray(self.estimator_.predict_proba(matrix), np.float64)
 
 
-class _Encoder:
-    """Turns an Arrow table into the input of a classifier."""
-
-    def __init__(self, estimator: Any, bins: str | int, columns: Mapping[str, Any]) -> None:
-        self.estimator, self.bins, self.columns = estimator, bins, columns
-        self.fit_options: dict[str, Any] = {}  # further arguments of the classifier's `fit`
-
-    def fit(self, table: Any, y: NDArray[np.int64]) -> None:
-        """Learn from the training rows; may set options of the classifier."""
-        raise NotImplementedError
-
-    def transform(self, table: Any) -> Any:
-        """Encode rows, shape (n_rows, n_columns)."""
-        raise NotImplementedError
-
-    @property
-    def _takes_sparse(self) -> bool:
-        return bool(get_tags(self.estimator).input_tags.sparse)
+# An encoder learns from the training rows, and may set options of the classifier; `transform`
+# turns an Arrow table into its input, shape (n_rows, n_columns).
 
 
-class _Codes(_Encoder):
+class _Codes:
     """The codebook's codes as numbers; an unseen value gets the code after the last."""
 
-    def fit(self, table: Any, y: NDArray[np.int64]) -> None:
+    def __init__(
+        self, estimator: Any, table: Any, columns: Mapping[str, Any], y: Labels, bins: str | int
+    ) -> None:
         self.codebook, _ = learn_codebook(
-            table, y, bins=self.bins, audit=True, context=FitContext(), **self.columns
+            table, y, bins=bins, audit=True, context=FitContext(), **columns
         )
-        if "min_categories" in self.estimator.get_params():
+        if "min_categories" in estimator.get_params():
             # CategoricalNB must know about values that only occur in the test rows.
-            self.estimator.set_params(min_categories=self.codebook.domain.arities + 1)
+            estimator.set_params(min_categories=self.codebook.domain.arities + 1)
 
     def transform(self, table: Any) -> Any:
         return np.ascontiguousarray(self.codebook.encode(table).T)
@@ -127,19 +114,19 @@ class _Codes(_Encoder):
 class _Binned(_Codes):
     """The codebook's codes as indicators; an unseen value has none."""
 
-    def fit(self, table: Any, y: NDArray[np.int64]) -> None:
-        super().fit(table, y)
-        arities = self.codebook.domain.arities
-        self.indicators = _indicators(arities, np.float32, sparse=self._takes_sparse)
+    def __init__(self, estimator: Any, *training: Any) -> None:
+        super().__init__(estimator, *training)
+        sparse = get_tags(estimator).input_tags.sparse
+        self.indicators = _indicators(self.codebook.domain.arities, np.float32, sparse=sparse)
 
     def transform(self, table: Any) -> Any:
         return self.indicators.transform(super().transform(table))
 
 
-class _ColumnReader:
-    """Reads a table after an audit: ids left out, numbers and dates stored as text parsed."""
+class _Columns:
+    """The columns after an audit: ids left out, numbers and dates stored as text parsed."""
 
-    def __init__(self, table: Any, columns: Mapping[str, Any]) -> None:
+    def __init__(self, _: Any, table: Any, columns: Mapping[str, Any], *_others: Any) -> None:
         names, ordered = table.column_names, columns.get("ordered", {})
         asked = columns.get("categorical_features", ())
         categorical = set(names if asked == "all" else asked) | set(ordered)
@@ -201,75 +188,72 @@ class _ColumnReader:
         return column
 
 
-class _Frame(_Encoder):
+class _Frame(_Columns):
     """A pandas DataFrame with numbers and categories, for pipelines."""
-
-    def fit(self, table: Any, y: NDArray[np.int64]) -> None:  # noqa: ARG002
-        self.reader = _ColumnReader(table, self.columns)
 
     def transform(self, table: Any) -> Any:
         import pandas as pd
 
-        numbers, coded = self.reader.numbers_of(table), self.reader.codes_of(table)
-        columns: dict[str, Any] = dict(zip(self.reader.numbers, numbers, strict=True))
-        for (name, values), codes in zip(self.reader.values.items(), coded, strict=True):
+        columns: dict[str, Any] = dict(zip(self.numbers, self.numbers_of(table), strict=True))
+        for (name, values), codes in zip(self.values.items(), self.codes_of(table), strict=True):
             columns[name] = pd.Categorical.from_codes(codes, values.to_pylist())
         order = [name for name in table.column_names if name in columns] or list(columns)
         return pd.DataFrame({name: columns[name] for name in order})
 
 
-class _Native(_Encoder):
+class _Native(_Columns):
     """Numbers as they are and categories in the classifier's own way."""
 
-    def fit(self, table: Any, y: NDArray[np.int64]) -> None:  # noqa: ARG002
-        self.reader = _ColumnReader(table, self.columns)
-        n, arities = len(self.reader.numbers), self.reader.arities
+    def __init__(self, estimator: Any, table: Any, *training: Any) -> None:
+        super().__init__(estimator, table, *training)
+        n, arities = len(self.numbers), self.arities
         places = list(range(n, n + len(arities)))
-        self.package = type(self.estimator).__module__.partition(".")[0]
+        self.fit_options: dict[str, Any] = {}  # further arguments of the classifier's `fit`
+        self.package = type(estimator).__module__.partition(".")[0]
         if self.package == "lightgbm":
             self.fit_options = {"categorical_feature": places}
         elif self.package == "catboost":
             self.fit_options = {"cat_features": places}
         elif self.package == "xgboost":
             kinds = ["q"] * n + ["c"] * len(places)
-            self.estimator.set_params(enable_categorical=True, feature_types=kinds)
-        elif type(self.estimator).__name__ == "HistGradientBoostingClassifier":
+            estimator.set_params(enable_categorical=True, feature_types=kinds)
+        elif type(estimator).__name__ == "HistGradientBoostingClassifier":
             few = [at for at, n in zip(places, arities, strict=True) if n <= MOST_CATEGORIES]
-            self.estimator.set_params(categorical_features=few)
+            estimator.set_params(categorical_features=few)
         else:
             self.package = ""
-            self._learn_indicators(self.reader.matrix(table))
+            self.indicators = self._plain_numbers(estimator).fit(self.matrix(table))
 
-    def _learn_indicators(self, matrix: Floats) -> None:
-        """Learn how to encode columns for a classifier without categorical support."""
+    def _plain_numbers(self, estimator: Any) -> Any:
+        """Return a transformer of the matrix for a classifier without categorical support."""
         from sklearn.compose import ColumnTransformer
         from sklearn.impute import MissingIndicator, SimpleImputer
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
 
-        n, arities = len(self.reader.numbers), self.reader.arities
-        takes_gaps = bool(get_tags(self.estimator).input_tags.allow_nan)
-        width = int(arities.sum()) + (n if takes_gaps else 2 * n)
-        few = takes_gaps or width <= MOST_DENSE or not self._takes_sparse
+        n, tags = len(self.numbers), get_tags(estimator).input_tags
+        width = int(self.arities.sum()) + 2 * n
+        few = tags.allow_nan or width <= MOST_DENSE or not tags.sparse
         steps: list[Any] = [("numbers", "passthrough", slice(n))]
-        if not takes_gaps:
+        if not tags.allow_nan:
             scale = make_pipeline(SimpleImputer(strategy="median"), StandardScaler())
             steps = [("numbers", scale, slice(n))]
             steps += [("gaps", MissingIndicator(features="all"), slice(n))]
         steps = steps if n else []
-        if len(arities):
-            steps += [("values", _indicators(arities, np.float64, sparse=not few), slice(n, None))]
-        self.indicators = ColumnTransformer(steps, sparse_threshold=0.0 if few else 1.0).fit(matrix)
+        if len(self.arities):
+            values = _indicators(self.arities, np.float64, sparse=not few)
+            steps += [("values", values, slice(n, None))]
+        return ColumnTransformer(steps, sparse_threshold=0.0 if few else 1.0)
 
     def transform(self, table: Any) -> Any:
         if self.package == "catboost":  # categories as whole numbers among floats
-            columns = [*self.reader.numbers_of(table), *self.reader.codes_of(table)]
+            columns = [*self.numbers_of(table), *self.codes_of(table)]
             return np.column_stack([column.astype(object) for column in columns])
-        matrix = self.reader.matrix(table)
+        matrix = self.matrix(table)
         return matrix if self.package else self.indicators.transform(matrix)
 
 
-ENCODINGS: Mapping[str, type[_Encoder]] = {
+ENCODINGS: Mapping[str, Any] = {
     "native": _Native,
     "binned": _Binned,
     "codes": _Codes,
