@@ -15,8 +15,8 @@ from tanager.network.evidence import find_class
 from tanager.network.information import log_odds
 from tanager.network.network import network_of
 from tanager.numerics import Floats
-from tanager.report.model_page.network import count_interval
-from tanager.report.model_page.rows import n_groups, pool_neighbours, read_rows
+from tanager.report.model_page.network import count_interval, merge_values
+from tanager.report.model_page.rows import pool_neighbours, read_rows
 from tanager.report.style import (
     CYCLE,
     GRID,
@@ -97,9 +97,7 @@ def plot_effect(
         groups = pool_neighbours(counts.sum(axis=1), column.n_ordered, MAX_INTERVALS)
         if not isinstance(column, NumericColumn):
             groups = np.arange(column.arity, dtype=np.uint16)
-        pooled = np.zeros((n_groups(groups), len(classes)))
-        np.add.at(pooled, groups, counts)
-        interval = count_interval(pooled, c)[:, groups]
+        interval = count_interval(merge_values(counts, groups), c)[:, groups]
     label = plain_text(classes[c])
     if isinstance(column, NumericColumn):
         return _steps(column, effect, interval, joint.sum(axis=1), label, ax)

@@ -25,7 +25,7 @@ from tanager.numerics import Floats
 from tanager.parameters import GroupedTable, Tables
 from tanager.parameters.spread import reaches
 from tanager.parameters.tables import FamilyTable
-from tanager.report.model_page.rows import PageRows, pool_neighbours
+from tanager.report.model_page.rows import PageRows, n_groups, pool_neighbours
 from tanager.structure import Structure
 
 MAX_CELLS = 200_000  # probabilities of the scorer: about 2.5 MB of text
@@ -179,84 +179,81 @@ MAX_CONTEXTS = 12  # parent values with a curve
 CONTEXT_CELLS = 1_500  # numbers of all contexts of a feature
 
 
-class FeatureFacts:
-    """Facts about every feature of a structure, as plain data."""
+def feature_facts(network: Network, at: int) -> dict[str, Any]:
+    """Return what a feature of the structure is."""
+    structure = network.structure
+    column = network.codebook.columns[structure.selected[at]]
+    place = {feature: i for i, feature in enumerate(structure.selected)}
+    kind = "category"
+    if isinstance(column, NumericColumn):
+        kind = "time" if column.temporal == "date" else "number"
+    facts: dict[str, Any] = {
+        "name": column.name,
+        "kind": kind,
+        "arity": column.arity,
+        "parents": [place[p] for p in structure.parent_indices[at]],
+    }
+    if isinstance(column, CategoricalColumn) and column.ordered:
+        facts["ordered"] = True
+    return facts
 
-    def __init__(
-        self, information: NetworkInformation, classes: ShownClasses, rows: PageRows | None
-    ) -> None:
-        self.network, self.information = information.network, information
-        self.classes, self.rows = classes, rows
 
-    def describe(self, order: Sequence[int]) -> list[dict[str, Any]]:
-        """Return the facts of all features, in detail for the first ones of `order`."""
-        features = range(len(self.network.structure.selected))
-        return [self._facts(at, detailed=at in order[:MAX_DETAILED]) for at in features]
+def feature_details(
+    information: NetworkInformation, at: int, classes: ShownClasses, rows: PageRows | None
+) -> dict[str, Any]:
+    """Return what a feature says about the classes; nothing if its table is too large."""
+    codebook, feature = information.network.codebook, information.network.structure.selected[at]
+    column = codebook.columns[feature]
+    joint = information.joint(column.name)
+    if joint is None:
+        return {}
+    shown = classes.gather(joint)
+    groups = _groups(column, shown.sum(axis=1))
+    merged = merge_values(shown, groups)
+    facts: dict[str, Any] = {**_values(column, groups), "p": short_numbers(merged)}
+    if isinstance(column, NumericColumn) and column.n_ordered > MAX_BANDS:
+        # Intervals of so few rows would be meaningless: neighbours share one.
+        facts["bands"] = pool_neighbours(merged.sum(axis=1), column.n_ordered, MAX_BANDS).tolist()
+    if rows is not None:
+        counts = rows.value_counts(feature, column.arity, codebook.domain.n_classes)
+        counted = merge_values(classes.gather(counts), groups)
+        facts["n"] = counted.astype(int).tolist()
+        bands = np.array(facts.get("bands", np.arange(len(counted))))
+        inside = _inside(merge_values(merged, bands), merge_values(counted, bands))
+        facts["inside"] = [int(inside.sum()), inside.size]
+    contexts = _contexts(information, at, classes, groups)
+    return {**facts, "given": contexts} if contexts else facts
 
-    def _facts(self, at: int, *, detailed: bool) -> dict[str, Any]:
-        structure, feature = self.network.structure, self.network.structure.selected[at]
-        column = self.network.codebook.columns[feature]
-        place = {f: i for i, f in enumerate(structure.selected)}
-        kind = "category"
-        if isinstance(column, NumericColumn):
-            kind = "time" if column.temporal == "date" else "number"
-        facts: dict[str, Any] = {
-            "name": column.name,
-            "kind": kind,
-            "arity": column.arity,
-            "parents": [place[p] for p in structure.parent_indices[at]],
+
+def _contexts(
+    information: NetworkInformation, at: int, classes: ShownClasses, groups: NDArray[np.int64]
+) -> list[dict[str, Any]]:
+    """Return P(value, class | parents' values) for the most probable values of the parents."""
+    structure, columns = information.network.structure, information.network.codebook.columns
+    parents, name = structure.parent_indices[at], structure.features[at]
+    context, table = information.context(name), information.table(name)
+    if not parents or context is None or table is None:
+        return []
+    joint = (table * context[..., None, :]).reshape(-1, *table.shape[-2:])
+    share = joint.sum(axis=(1, 2))
+    labels = [
+        group_labels(columns[parent], group)
+        for parent, group in zip(parents, information.parent_groups(name), strict=True)
+    ]
+    n_numbers = max(1, n_groups(groups) * len(classes.names))
+    most = max(2, min(MAX_CONTEXTS, CONTEXT_CELLS // n_numbers))
+    chosen = [int(u) for u in np.argsort(-share, kind="stable")[:most] if share[u] > 1e-6]
+    return [
+        {
+            "is": [
+                labels[axis][int(code)]
+                for axis, code in enumerate(np.unravel_index(u, context.shape[:-1]))
+            ],
+            "share": float(f"{share[u]:.3g}"),
+            "p": short_numbers(merge_values(classes.gather(joint[u] / share[u]), groups)),
         }
-        if isinstance(column, CategoricalColumn) and column.ordered:
-            facts["ordered"] = True
-        joint = self.information.joint(column.name)
-        if not detailed or joint is None:
-            return facts
-        shown = self.classes.gather(joint)
-        groups = _groups(column, shown.sum(axis=1))
-        facts.update(_values(column, groups))
-        facts["p"] = short_numbers(_merge(shown, groups))
-        if isinstance(column, NumericColumn) and column.n_ordered > MAX_BANDS:
-            # Intervals of so few rows would be meaningless: neighbours share one.
-            weights = shown.sum(axis=1)
-            facts["bands"] = pool_neighbours(weights, column.n_ordered, MAX_BANDS).tolist()
-        if self.rows is not None:
-            n_classes = self.network.codebook.domain.n_classes
-            counts = self.rows.value_counts(feature, column.arity, n_classes)
-            counted = _merge(self.classes.gather(counts), groups)
-            facts["n"] = counted.astype(int).tolist()
-            bands = np.array(facts.get("bands", np.arange(len(counted))))
-            inside = _inside(_merge(_merge(shown, groups), bands), _merge(counted, bands))
-            facts["inside"] = [int(inside.sum()), inside.size]
-        contexts = self._contexts(at, groups)
-        return {**facts, "given": contexts} if contexts else facts
-
-    def _contexts(self, at: int, groups: NDArray[np.int64]) -> list[dict[str, Any]]:
-        """Return P(value, class | parents' values) for the most probable values of the parents."""
-        structure, columns = self.network.structure, self.network.codebook.columns
-        parents, name = structure.parent_indices[at], structure.features[at]
-        context, table = self.information.context(name), self.information.table(name)
-        if not parents or context is None or table is None:
-            return []
-        joint = (table * context[..., None, :]).reshape(-1, *table.shape[-2:])
-        share = joint.sum(axis=(1, 2))
-        labels = [
-            group_labels(columns[parent], group)
-            for parent, group in zip(parents, self.information.parent_groups(name), strict=True)
-        ]
-        n_numbers = max(1, (int(groups.max(initial=-1)) + 1) * len(self.classes.names))
-        most = max(2, min(MAX_CONTEXTS, CONTEXT_CELLS // n_numbers))
-        chosen = [int(u) for u in np.argsort(-share, kind="stable")[:most] if share[u] > 1e-6]
-        return [
-            {
-                "is": [
-                    labels[axis][int(code)]
-                    for axis, code in enumerate(np.unravel_index(u, context.shape[:-1]))
-                ],
-                "share": float(f"{share[u]:.3g}"),
-                "p": short_numbers(_merge(self.classes.gather(joint[u] / share[u]), groups)),
-            }
-            for u in sorted(chosen)
-        ]
+        for u in sorted(chosen)
+    ]
 
 
 def counted_bits(counts: Floats) -> tuple[float, float]:
@@ -319,28 +316,24 @@ def _groups(column: Column, share: Floats) -> NDArray[np.int64]:
     return groups
 
 
-def _merge(by_value: Floats, groups: NDArray[np.int64]) -> Floats:
+def merge_values(by_value: Floats, groups: NDArray[np.integer]) -> Floats:
     """Sum the values (first axis) that share a place."""
-    out = np.zeros((int(groups.max(initial=-1)) + 1, *by_value.shape[1:]))
+    out = np.zeros((n_groups(groups), *by_value.shape[1:]))
     np.add.at(out, groups, by_value)
     return out
 
 
 def _values(column: Column, groups: NDArray[np.int64]) -> dict[str, Any]:
-    n_places = int(groups.max(initial=-1)) + 1
     missing = None if column.missing_code is None else int(groups[column.missing_code])
     if isinstance(column, NumericColumn):
         cuts = [float(cut) for cut in column.cuts]
         return {"cuts": _short_cuts(cuts), "missing": missing}
-    labels = column.labels()
-    alone = np.bincount(groups, minlength=n_places) == 1
-    names = ["" for _ in range(n_places)]
-    for value, group in enumerate(groups):
-        if alone[group]:
-            names[group] = labels[value]
-    if not alone.all():
-        names[-1] = f"{int((groups == n_places - 1).sum()):,} other values"
-    return {"labels": names, "missing": missing, "merged": bool(not alone.all())}
+    labels, sizes = column.labels(), np.bincount(groups)
+    names = [labels[value] for value in np.flatnonzero(sizes[groups] == 1)]
+    merged = len(names) < len(sizes)
+    if merged:
+        names.append(f"{sizes[-1]:,} other values")
+    return {"labels": names, "missing": missing, "merged": merged}
 
 
 def _short_cuts(cuts: list[float]) -> list[float]:

@@ -7,11 +7,10 @@ import json
 import os
 import platform
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property
-from importlib.resources import files
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -34,9 +33,10 @@ from tanager.network.network import network_of
 from tanager.network.next_question import read_prices
 from tanager.report.model_page.network import (
     MAX_DETAILED,
-    FeatureFacts,
     asked_network,
     counted_bits,
+    feature_details,
+    feature_facts,
     interval_tables,
     scorer_json,
     short_numbers,
@@ -55,17 +55,8 @@ from tanager.report.page import check_ending, page_environment, render_page
 
 BITS = float(np.log(2.0))  # nats in a bit
 INTERVAL = 0.9  # level of the intervals next to probabilities
+_ASSETS = Path(__file__).parent / "assets"
 _SCRIPTS = ("dom", "effects", "network", "features", "whatif", "trust", "main")
-
-
-class Ranking(NamedTuple):
-    """The features by importance: mutual information in bits, and the loss without each."""
-
-    names: Sequence[str]
-    bits: Sequence[float]
-    order: Sequence[int]
-    losses: Sequence[float | None] | None = None
-    counted: Sequence[tuple[float, float]] | None = None  # in the rows, with standard errors
 
 
 class _Subject:
@@ -80,11 +71,14 @@ class _Subject:
         self.fitted = self.info.get("codes", {}).get("rows")
         self.information = NetworkInformation(self.network)
         self.classes = show_classes(self.network)
-        structure = self.network.structure
-        bits = self.information.of_features()[list(structure.selected)] / BITS
-        order = np.argsort(-bits, kind="stable").tolist()
-        self.ranking = Ranking(structure.features, bits.tolist(), order)
-        self.asked = asked_network(self.network, order)
+        self.names = self.network.structure.features
+        # By feature: mutual information in bits, also in the rows with its standard error, and the
+        # loss without it.
+        self.bits = self.information.of_features()[list(self.network.structure.selected)] / BITS
+        self.order: list[int] = np.argsort(-self.bits, kind="stable").tolist()
+        self.counted: list[tuple[float, float]] = []
+        self.losses: list[float | None] = []
+        self.asked = asked_network(self.network, self.order)
         self.target = self.network.codebook.class_name
         self.rows: PageRows | None = None
         self.held: Measurement | None = None
@@ -99,14 +93,12 @@ class _Subject:
         self.tell("predicting")
         held = predict_held_out(self.model, rows, folds=folds, with_refits=with_refits)
         self.tell("scores")
-        counted = [
+        self.counted = [
             counted_bits(rows.value_counts(one, int(domain.arities[one]), domain.n_classes))
             for one in network.structure.selected
         ]
-        losses = [held.feature_losses.get(name) for name in network.structure.features]
-        self.ranking = self.ranking._replace(
-            losses=losses if held.feature_losses else None, counted=counted
-        )
+        if held.feature_losses:
+            self.losses = [held.feature_losses.get(name) for name in self.names]
         logistic = logistic_regression(network, rows)
         self.scores = compare_scores(held.probabilities, logistic, rows.labels)
         self.trust = describe_trust(network, self.classes, rows, held.probabilities)
@@ -153,20 +145,23 @@ class _Subject:
     @cached_property
     def features(self) -> list[dict[str, Any]]:
         """Facts about every feature, in detail for the most informative."""
-        ranking, facts_of = self.ranking, FeatureFacts(self.information, self.classes, self.rows)
-        features = facts_of.describe(ranking.order)
-        for at, facts in enumerate(features):
-            facts["bits"] = round(ranking.bits[at], 5)
-            loss = ranking.losses[at] if ranking.losses is not None else None
+        detailed, features = set(self.order[:MAX_DETAILED]), []
+        for at, bits in enumerate(self.bits.tolist()):
+            facts = feature_facts(self.network, at)
+            if at in detailed:
+                facts |= feature_details(self.information, at, self.classes, self.rows)
+            facts["bits"] = round(bits, 5)
+            loss = self.losses[at] if self.losses else None
             if loss is not None:
                 facts["loss"] = round(loss, 6)
+            features.append(facts)
         return features
 
     def data(self) -> dict[str, Any]:
         """Return the data for the page's scripts."""
         network, asked, classes = self.network, self.asked, self.classes
-        place = {name: at for at, name in enumerate(network.structure.features)}
-        rank = {at: i for i, at in enumerate(self.ranking.order)}
+        place = {name: at for at, name in enumerate(self.names)}
+        rank = {at: i for i, at in enumerate(self.order)}
         names = asked.structure.features
         arities = network.codebook.domain.arities[list(asked.structure.selected)]
         askable = [i for i in range(len(names)) if arities[i] > 1]  # one value: no information
@@ -179,7 +174,7 @@ class _Subject:
             "positive": 1 if len(classes.places) == 2 else int(alone.argmax()),
             "features": self.features,
             "edges": self._edges(),
-            "order": list(self.ranking.order),
+            "order": self.order,
             "asked": sorted(askable, key=lambda i: rank[place[names[i]]]),
             "rows": self.fitted,
             "folds": self.held.folds if self.held is not None else 0,
@@ -309,7 +304,8 @@ def render_report(
     if markdown:
         return card_markdown(**facts)
     tell("page")
-    script = "\n".join([scorer_source(), *(page_asset(f"{name}.js") for name in _SCRIPTS)])
+    files = [(_ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS]
+    script = "\n".join([scorer_source(), *files])
     data = json.dumps(subject.data(), separators=(",", ":"), allow_nan=False)
     return render_page(
         "model.html.j2",
@@ -338,12 +334,6 @@ def _describe_file(file: Path | None) -> list[tuple[str, str]]:
         ("Written by", f"Tanager {read_model(file)[1].get('tanager', '?')}"),
         ("SHA-256 of the file", hashlib.sha256(content).hexdigest()),
     ]
-
-
-@cache
-def page_asset(name: str) -> str:
-    """Return the text of one of the page's assets."""
-    return files("tanager.report.model_page").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 # Internal facts of the stages, and those shown elsewhere on the page.

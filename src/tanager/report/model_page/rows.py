@@ -46,7 +46,7 @@ def pool_neighbours(weights: ArrayLike, n_ordered: int, most: int) -> NDArray[np
     return np.concatenate([groups[1], rest]).astype(np.uint16)
 
 
-def n_groups(groups: NDArray[np.uint16]) -> int:
+def n_groups(groups: NDArray[np.integer]) -> int:
     """Return the number of groups.
 
     >>> n_groups(np.array([0, 0, 1], np.uint16)), n_groups(np.array([], np.uint16))
