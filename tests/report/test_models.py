@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib.figure import Figure
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 
 from tanager import BayesNetClassifier
@@ -113,8 +114,18 @@ def test_a_waterfall_ends_at_the_posterior(model, wide):
     assert max(ends) < high
 
 
-@pytest.mark.parametrize("given", [BayesNetClassifier(), make_pipeline(BayesNetClassifier())])
-def test_what_is_no_fitted_classifier_is_refused(given, wide):
+@pytest.mark.parametrize(
+    ("given", "kind", "said"),
+    [
+        (BayesNetClassifier(), NotFittedError, "not fitted yet"),
+        (
+            make_pipeline(BayesNetClassifier()),
+            ConfigurationError,
+            r"A fitted .* is needed, not a .*pipeline\[-1",
+        ),
+    ],
+)
+def test_what_is_no_fitted_classifier_is_refused(given, kind, said, wide):
     asks = (
         lambda: plot_network(given),
         lambda: plot_table(given, "a"),
@@ -122,9 +133,7 @@ def test_what_is_no_fitted_classifier_is_refused(given, wide):
         lambda: plot_explanation(given, wide[0][:1]),
     )
     for ask in asks:
-        with pytest.raises(
-            ConfigurationError, match=r"A fitted .* is needed, not a .*pipeline\[-1"
-        ):
+        with pytest.raises(kind, match=said):
             ask()
 
 
