@@ -16,7 +16,7 @@ from tanager.evaluation.datasets import Dataset, find_dataset
 from tanager.evaluation.experiment import Experiment
 from tanager.evaluation.protocol import CrossValidation, Protocol
 from tanager.evaluation.results import Results
-from tanager.evaluation.runner import environment, run_experiment
+from tanager.evaluation.runner import environment
 from tanager.progress import Progress
 from tanager_papers.keel import TableFacts, find_keel, keel_facts
 from tanager_papers.probe import kept_probe, stamp
@@ -259,8 +259,7 @@ class Workbench:
         description = experiment.to_dict()
         if rest:
             left = plan(rest)
-            found = run_experiment(
-                left,
+            found = left.run(
                 self.runs / f"{name}.run.jsonl",
                 n_jobs=self.n_jobs,
                 progress=None if self.follow is None else self.follow(left),

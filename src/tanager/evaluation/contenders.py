@@ -195,10 +195,8 @@ class Contender:
         A package that isn't installed only fails in its cells: the other
         classifiers' results don't depend on it.
         """
-        if self.pair is not None:
-            self._build_pair("auto", {})
-        elif self.outsider is not None and self.outsider.installed:
-            self._import(self.outsider)
+        if self.pair is not None or (self.outsider is not None and self.outsider.installed):
+            self.build(seed=0)
 
     def build(
         self, seed: int, bins: str | int = "auto", columns: Mapping[str, Any] | None = None
@@ -215,7 +213,8 @@ class Contender:
 
         known = dict(columns or {})
         if self.pair is not None:
-            estimator = self._build_pair(bins, known)
+            options = {"bins": bins, **known, **self.options}
+            estimator = BayesNetClassifier(*resolve_pair(*self.pair), **options)
         elif self.outsider is not None:
             cut = BINS if bins == "auto" else bins
             estimator = Encoded(self._import(self.outsider), self.outsider.encoding, cut, known)
@@ -233,11 +232,6 @@ class Contender:
             if value is None and key.split("__")[-1] == "random_state"
         }
         return estimator.set_params(**unset)
-
-    def _build_pair(self, bins: str | int, columns: Mapping[str, Any]) -> Any:
-        assert self.pair is not None
-        options = {"bins": bins, **columns, **self.options}
-        return BayesNetClassifier(*resolve_pair(*self.pair), **options)
 
     def _import(self, outsider: Outsider) -> Any:
         """Return a third-party classifier with its options."""

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
+from tanager import __version__
 from tanager.codes.groups import check_bins
 from tanager.errors import ConfigurationError, invalid
 from tanager.evaluation.contenders import Contender
@@ -17,6 +22,7 @@ from tanager.evaluation.datasets import Dataset, data_folder, find_dataset
 from tanager.evaluation.metrics import DEFAULT_METRICS, resolve_metrics
 from tanager.evaluation.protocol import CrossValidation, LearningCurve, Protocol
 from tanager.evaluation.results import Results
+from tanager.evaluation.runner import compute_cells, environment
 from tanager.evaluation.runs import (
     FLAG,
     NUMBER,
@@ -26,7 +32,9 @@ from tanager.evaluation.runs import (
     WHOLE,
     WHOLES,
     Kind,
+    RunFile,
     Schema,
+    check_cell,
     check_keys,
 )
 from tanager.progress import Progress
@@ -219,13 +227,49 @@ class Experiment:
         n_jobs: int = 1,
         progress: Progress | None = None,
         retry_failed: bool = False,
+        until: float | None = None,
     ) -> Results:
-        """Run it, or resume it from the run file `path`; see `run_experiment`."""
-        from tanager.evaluation.runner import run_experiment
+        """Run or resume it; return its cells in the order of its grid.
 
-        return run_experiment(
-            self, path, n_jobs=n_jobs, progress=progress, retry_failed=retry_failed
-        )
+        Cells already in the run file `path` aren't recomputed, unless they failed and
+        `retry_failed` is set; without a file nothing is stored. Numbers don't depend on `n_jobs`,
+        the number of processes (-1: one per core). No cell is started after the time `until` of
+        `time.monotonic`; cells that are missing then are also missing in the results.
+        """
+        self.check()
+        cells, reporter = list(self.cells()), progress or Progress()
+        deadline = inf if until is None else until
+        with ExitStack() as stack:
+            if path is None:
+                path = Path(stack.enter_context(TemporaryDirectory())) / "run.jsonl"
+            run = stack.enter_context(RunFile(path))
+            run.begin({**self.to_dict(), "environment": environment()})
+            done = {
+                record["cell"]: record
+                for record in (check_cell(cell, run.path.name) for cell in run.cells())
+                if not (retry_failed and record["status"] == "failed")
+            }
+            reporter.start(self.name, len(cells), unit="cells")
+            for cell in cells:
+                if cell.key in done:
+                    reporter.advance(1, **self._headline(done[cell.key]))
+            todo = [cell for cell in cells if cell.key not in done]
+            late = time.monotonic() >= deadline
+            for record in compute_cells(self, [] if late else todo, n_jobs):
+                record["version"] = __version__
+                run.append(record)
+                done[record["cell"]] = record
+                reporter.advance(1, **self._headline(record))
+                if time.monotonic() >= deadline:
+                    break
+            reporter.finish()
+            description = run.description()
+        return Results(description, [done[cell.key] for cell in cells if cell.key in done])
+
+    def _headline(self, record: dict[str, Any]) -> dict[str, Any]:
+        facts = {key: record[key] for key in ("dataset", "classifier", "status")}
+        loss = record.get(self.metrics[0])
+        return {**facts, "seconds": record.get("fit_seconds", 0.0), "loss": loss}
 
     @classmethod
     def from_toml(
@@ -238,7 +282,28 @@ class Experiment:
         import path: importing a module runs its code, so only allow it for files you trust.
         Aliases such as ``random-forest`` don't need it.
         """
-        return cls(**_read(Path(path), data, allow_imports=allow_imports))
+        file = Path(path)
+        try:
+            found = _checked(_parse(file), _EXPERIMENT, file.name)
+            kind = LearningCurve if "sizes" in found.get("protocol", {}) else CrossValidation
+            schema = _CURVE if kind is LearningCurve else _FOLDS
+            plan = _checked(found.get("protocol", {}), schema, f"{file.name}, [protocol]")
+            datasets = _datasets(found.get("datasets", ()), file, data)
+            contenders = _contenders(found.get("classifiers", ()), file)
+        except RecursionError as error:
+            raise ConfigurationError(
+                f"{file.name}: arrays or tables are nested too deeply. No key of an experiment "
+                "file needs that."
+            ) from error
+        for contender in contenders:
+            if contender.imports is not None and not allow_imports:
+                raise ConfigurationError(
+                    f"{file.name}: classifier {contender.use[:80]!r} would import and run "
+                    f"{contender.imports[:80]!r}. If you trust the file, allow it with "
+                    "--allow-imports, or Experiment.from_toml(path, allow_imports=True)."
+                )
+        parts = {"protocol": kind(**plan), "datasets": datasets, "classifiers": contenders}
+        return cls(**{"name": file.stem, **found, **parts})
 
 
 # Experiments in TOML files: every key is checked before anything is opened or run. A file may
@@ -279,31 +344,6 @@ _DATASET: Schema = {
 }
 _CURVE: Schema = {"sizes": WHOLES, "rounds": WHOLE, "test_share": NUMBER}
 _FOLDS: Schema = {"rounds": WHOLE, "folds": WHOLE, "stratified": FLAG}
-
-
-def _read(file: Path, data: str | Path | None, *, allow_imports: bool) -> dict[str, Any]:
-    """Return the arguments of `Experiment` from a TOML file; see `Experiment.from_toml`."""
-    try:
-        found = _checked(_parse(file), _EXPERIMENT, file.name)
-        kind = LearningCurve if "sizes" in found.get("protocol", {}) else CrossValidation
-        schema = _CURVE if kind is LearningCurve else _FOLDS
-        plan = _checked(found.get("protocol", {}), schema, f"{file.name}, [protocol]")
-        datasets = _datasets(found.get("datasets", ()), file, data)
-        contenders = _contenders(found.get("classifiers", ()), file)
-    except RecursionError as error:
-        raise ConfigurationError(
-            f"{file.name}: arrays or tables are nested too deeply. No key of an experiment file "
-            "needs that."
-        ) from error
-    for contender in contenders:
-        if contender.imports is not None and not allow_imports:
-            raise ConfigurationError(
-                f"{file.name}: classifier {contender.use[:80]!r} would import and run "
-                f"{contender.imports[:80]!r}. If you trust the file, allow it with "
-                "--allow-imports, or Experiment.from_toml(path, allow_imports=True)."
-            )
-    parts = {"protocol": kind(**plan), "datasets": datasets, "classifiers": contenders}
-    return {"name": file.stem, **found, **parts}
 
 
 def _parse(file: Path) -> dict[str, Any]:

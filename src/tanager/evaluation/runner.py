@@ -1,4 +1,4 @@
-"""Run the cells that a run file lacks: fit, predict and measure each, in parallel."""
+"""Computing the cells of an experiment: fit, predict and measure each, in parallel."""
 
 from __future__ import annotations
 
@@ -15,13 +15,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -34,12 +33,12 @@ from tanager.engines.keeping import peak_memory_mb, reset_peak_memory
 from tanager.errors import DataError, TanagerError, invalid
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Loaded
-from tanager.evaluation.experiment import Cell, Experiment
 from tanager.evaluation.metrics import METRICS, known_number, reliability
 from tanager.evaluation.protocol import Split
-from tanager.evaluation.results import Results
-from tanager.evaluation.runs import RunFile, check_cell
-from tanager.progress import Progress, one_of_many
+from tanager.progress import one_of_many
+
+if TYPE_CHECKING:
+    from tanager.evaluation.experiment import Cell, Experiment
 
 _WARM_UP_ROWS = 24  # of the untimed fit before the first timed one, for imports
 
@@ -229,53 +228,6 @@ def _plain(value: Any) -> Any:
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
-def run_experiment(
-    experiment: Experiment,
-    path: str | Path | None = None,
-    *,
-    n_jobs: int = 1,
-    progress: Progress | None = None,
-    retry_failed: bool = False,
-    until: float | None = None,
-) -> Results:
-    """Run or resume an experiment; return its cells in the order of its grid.
-
-    Cells already in the run file `path` aren't recomputed, unless they failed and
-    `retry_failed` is set; without a file nothing is stored. Numbers don't depend on `n_jobs`,
-    the number of processes (-1: one per core). No cell is started after the time `until` of
-    `time.monotonic`; cells that are missing then are also missing in the results.
-    """
-    experiment.check()
-    cells, reporter = list(experiment.cells()), progress or Progress()
-    deadline = np.inf if until is None else until
-    with ExitStack() as stack:
-        if path is None:
-            path = Path(stack.enter_context(TemporaryDirectory())) / "run.jsonl"
-        run = stack.enter_context(RunFile(path))
-        run.begin({**experiment.to_dict(), "environment": environment()})
-        done = {
-            record["cell"]: record
-            for record in (check_cell(cell, run.path.name) for cell in run.cells())
-            if not (retry_failed and record["status"] == "failed")
-        }
-        reporter.start(experiment.name, len(cells), unit="cells")
-        for cell in cells:
-            if cell.key in done:
-                reporter.advance(1, **_headline(done[cell.key], experiment))
-        todo = [cell for cell in cells if cell.key not in done]
-        late = time.monotonic() >= deadline
-        for record in _compute(experiment, [] if late else todo, _n_processes(n_jobs)):
-            record["version"] = __version__
-            run.append(record)
-            done[record["cell"]] = record
-            reporter.advance(1, **_headline(record, experiment))
-            if time.monotonic() >= deadline:
-                break
-        reporter.finish()
-        description = run.description()
-    return Results(description, [done[cell.key] for cell in cells if cell.key in done])
-
-
 @cache
 def environment() -> dict[str, Any]:
     """Describe the environment of a run: versions and processor."""
@@ -291,21 +243,13 @@ def environment() -> dict[str, Any]:
     return {"versions": versions, "machine": processor, "cores": os.cpu_count()}
 
 
-def _headline(record: dict[str, Any], experiment: Experiment) -> dict[str, Any]:
-    facts = {key: record[key] for key in ("dataset", "classifier", "status")}
-    loss = record.get(experiment.metrics[0])
-    return {**facts, "seconds": record.get("fit_seconds", 0.0), "loss": loss}
-
-
-def _n_processes(n_jobs: int) -> int:
+def compute_cells(
+    experiment: Experiment, cells: Sequence[Cell], n_jobs: int
+) -> Iterator[dict[str, Any]]:
+    """Compute cells in a number of processes (-1: one per core); yield records as they arrive."""
     if n_jobs == 0:
         raise invalid("n_jobs", n_jobs, "1 for one process, or -1 for one per core")
-    return n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
-
-
-def _compute(
-    experiment: Experiment, cells: Sequence[Cell], n_processes: int
-) -> Iterator[dict[str, Any]]:
+    n_processes = n_jobs if n_jobs > 0 else max(1, (os.cpu_count() or 1) + 1 + n_jobs)
     if n_processes == 1 or len(cells) < 2:
         yield from map(Bench(experiment).run, cells)
         return
