@@ -192,7 +192,7 @@ def test_calibration_of_two_and_more_classes(model, wide):
     ax = drawn(plot_calibration(model, X, y))
     assert len(ax.containers) == 3
     binary = BayesNetClassifier("naive", "laplace").fit(X, y == "no")
-    with pytest.raises(ConfigurationError, match=r"n_bins=0\. Allowed: whole numbers from 1"):
+    with pytest.raises(ConfigurationError, match=r"n_bins=0\. Allowed: an integer of at least 1"):
         plot_calibration(model, X, y, n_bins=0)
     ax = drawn(plot_calibration(binary, X, y == "no"))
     assert len(ax.containers) == 1

@@ -90,7 +90,7 @@ def plot_effect(
         raise ConfigurationError(f"The table of {feature!r} is too large to plot.")
     at = network.codebook.domain.names.index(feature)
     column = network.codebook.columns[at]
-    effect, interval = log_odds(joint, c), None
+    interval = None
     if X is not None:
         rows = read_rows(network, X, y)
         counts = rows.value_counts(at, column.arity, len(classes))
@@ -98,19 +98,12 @@ def plot_effect(
         if not isinstance(column, NumericColumn):
             groups = np.arange(column.arity, dtype=np.uint16)
         interval = count_interval(merge_values(counts, groups), c)[:, groups]
-    label = plain_text(classes[c])
-    if isinstance(column, NumericColumn):
-        return _steps(column, effect, interval, joint.sum(axis=1), label, ax)
-    return _bars(column, effect, interval, joint.sum(axis=1), label, ax)
+    draw = _draw_steps if isinstance(column, NumericColumn) else _draw_bars
+    return draw(column, log_odds(joint, c), interval, joint.sum(axis=1), classes[c], ax)
 
 
-def _steps(
-    column: NumericColumn,
-    effect: Floats,
-    interval: Floats | None,
-    share: Floats,
-    label: str,
-    ax: Axes | None,
+def _draw_steps(
+    column: Any, effect: Floats, interval: Floats | None, share: Floats, label: Any, ax: Any
 ) -> Any:
     ax = axes(ax, 5.4, 3.4)
     cuts = np.asarray(column.cuts, np.float64)
@@ -143,17 +136,12 @@ def _steps(
         ax.annotate("missing", (place, value), (0, 8), textcoords="offset points", ha="center")
     ax.set_xlim(edges[0], edges[-1] + 0.12 * (edges[-1] - edges[0]) * (len(effect) > n_cells))
     ax.set_xlabel(plain_text(column.name))
-    ax.set_ylabel(f"log-odds of {label}")
+    ax.set_ylabel(f"log-odds of {plain_text(label)}")
     return ax
 
 
-def _bars(
-    column: Column,
-    effect: Floats,
-    interval: Floats | None,
-    share: Floats,
-    label: str,
-    ax: Axes | None,
+def _draw_bars(
+    column: Column, effect: Floats, interval: Floats | None, share: Floats, label: Any, ax: Any
 ) -> Any:
     shown = np.argsort(-share, kind="stable")[:MAX_BARS]
     in_order = isinstance(column, CategoricalColumn) and column.ordered
@@ -170,7 +158,7 @@ def _bars(
     ax.set_ylabel(plain_text(column.name))
     hidden = len(effect) - len(order)
     more = f" ({hidden:,} rarer values not drawn)" if hidden else ""
-    ax.set_xlabel(f"log-odds of {label}{more}")
+    ax.set_xlabel(f"log-odds of {plain_text(label)}{more}")
     return ax
 
 

@@ -85,35 +85,31 @@ def score_table(results: Results, shown: Sequence[str] = ()) -> dict[str, Any]:
     """
     metrics = [m for m in _leading_first(results) if m in (shown or results.metrics)]
     lead = metrics[0]
-    columns: dict[str, dict[str, ScoreCell]] = {m: _column(results, m) for m in metrics}
-    intervals = score_intervals(results, lead)
-    order = intervals.names if intervals is not None else ()
-    many = len(results.mean(lead).datasets) > 1
-    rows: list[dict[str, Any]] = []
-    for at, name in enumerate(order):
-        cells = [columns[metric][name] for metric in metrics if name in columns[metric]]
-        if many and intervals is not None:
-            rank = intervals.centers[at]
-            best = len(order) > 1 and rank == intervals.centers[0]
-            cells.insert(0, ScoreCell(f"{rank:.2f}", "", rank, best))
-        rows.append({"name": name, "cells": cells, "reason": ""})
-    failed = results.failed_classifiers()
-    rows += [{"name": name, "cells": [], "reason": why} for name, why in failed.items()]
-    titles = [f"{results.title(m)} {'↑' if results.mean(m).greater else '↓'}" for m in metrics]
-    if many:
-        titles.insert(0, "average rank")
-    return {"columns": titles, "rows": rows, "caption": _caption(results, lead, many=many)}
-
-
-def _caption(results: Results, lead: str, *, many: bool) -> str:
+    intervals, n = score_intervals(results, lead), len(results.mean(lead).datasets)
+    names = intervals.names if intervals is not None else ()
+    columns: dict[str, dict[str, ScoreCell]] = {}
     said = "Means over cells; ±: their standard deviation."
-    if many:
-        n = len(results.mean(lead).datasets)
+    if intervals is not None and n > 1:
         said = f"Means over {n} tables; ±: root-mean-square deviation over the cells of a table."
+        first = intervals.centers[0]
+        columns["average rank"] = {
+            name: ScoreCell(f"{rank:.2f}", "", rank, best=len(names) > 1 and rank == first)
+            for name, rank in zip(names, intervals.centers, strict=True)
+        }
+    for metric in metrics:
+        arrow = "↑" if results.mean(metric).greater else "↓"
+        columns[f"{results.title(metric)} {arrow}"] = _column(results, metric)
+    failed = results.failed_classifiers()
+    rows: list[dict[str, Any]] = [
+        {"name": name, "cells": [c[name] for c in columns.values() if name in c], "reason": ""}
+        for name in names
+    ]
+    rows += [{"name": name, "cells": [], "reason": why} for name, why in failed.items()]
     together = say_pooled(results)
     if together:
         said += f" {together[0].upper()}{together[1:]}."
-    return f"{said} ↓ lower is better, ↑ higher is better."
+    caption = f"{said} ↓ lower is better, ↑ higher is better."
+    return {"columns": list(columns), "rows": rows, "caption": caption}
 
 
 def _column(results: Results, metric: str) -> dict[str, ScoreCell]:

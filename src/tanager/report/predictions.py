@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-from numbers import Integral
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tanager.errors import ConfigurationError, DataError
+from tanager.errors import DataError
 from tanager.escaping import abridged
 from tanager.evaluation.results import Results
 from tanager.evaluation.summary import leading_metric, score_intervals
 from tanager.network import Explanation, explain_row
+from tanager.network.evidence import check_count
 from tanager.network.explanation import explain_rows
 from tanager.network.network import Network, network_of
 from tanager.numerics import Floats
@@ -286,8 +286,7 @@ def plot_calibration(
     most frequent. On the diagonal, predictions are calibrated. Bars are two
     binomial standard errors.
     """
-    if isinstance(n_bins, bool) or not isinstance(n_bins, Integral) or n_bins < 1:
-        raise ConfigurationError(f"n_bins={n_bins!r}. Allowed: whole numbers from 1.")
+    check_count("n_bins", n_bins, 1)
     probabilities, truth = model.predict_proba(X), np.asarray(y)
     classes = list(model.classes_)
     most = np.argsort([-int((truth == label).sum()) for label in classes], kind="stable")

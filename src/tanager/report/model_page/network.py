@@ -26,7 +26,6 @@ from tanager.parameters import GroupedTable, Tables
 from tanager.parameters.spread import reaches
 from tanager.parameters.tables import FamilyTable
 from tanager.report.model_page.rows import PageRows, n_groups, pool_neighbours
-from tanager.structure import Structure
 
 MAX_CELLS = 200_000  # probabilities of the scorer: about 2.5 MB of text
 LARGE_TEXT = 500_000  # characters; a larger scorer is written with nine decimals
@@ -62,16 +61,10 @@ def asked_network(
             cells += cost
     if len(kept) == len(structure.selected):
         return network
-    chosen = sorted(kept)
-    smaller = Structure(
-        structure.names,
-        tuple(structure.selected[at] for at in chosen),
-        tuple(structure.parent_indices[at] for at in chosen),
-    )
-    families = tuple(network.tables.families[at] for at in chosen)
-    return Network(
-        network.codebook, smaller, Tables(network.log_prior, families, network.tables.normalized)
-    )
+    smaller = structure.without([f for f, at in place.items() if at not in kept])
+    families = tuple(network.tables.families[at] for at in sorted(kept))
+    tables = Tables(network.log_prior, families, network.tables.normalized)
+    return Network(network.codebook, smaller, tables)
 
 
 def scorer_json(network: Network, costs: Costs | None = None) -> str:

@@ -122,10 +122,12 @@ class _Subject:
         edits = [(str(at), cut(edit, MOST_TEXT)) for at, edit in enumerate(self.network.history, 1)]
         versions = {"Python": platform.python_version(), "NumPy": np.__version__}
         columns = column_facts(self.info, self.network.codebook)
+        given = self.model.get_params(deep=False) if hasattr(self.model, "get_params") else {}
+        options = [(k, cut(v, MOST_TEXT)) for k, v in given.items() if k not in RUN_PARAMETERS]
         return [
             ("Edits by hand", edits),
             ("Columns read differently from how they are stored", columns),
-            ("Options", option_facts(self.model)),
+            ("Options", options),
             ("Training", training_facts(self.info)),
             ("Environment", [("Tanager", __version__), *versions.items()]),
         ]
@@ -284,7 +286,11 @@ def render_report(
     """
     file = Path(model) if isinstance(model, str | os.PathLike) else None
     estimator = load(file) if file is not None else model
-    _check(folds, max_rows)
+    if folds is not None and (folds < 0 or folds == 1):
+        allowed = "2 or more, or 0 to evaluate on the training rows themselves"
+        raise invalid("folds", folds, allowed)
+    if max_rows < 1:
+        raise invalid("max_rows", max_rows, "1 or more")
     if X is not None and y is None:
         raise ConfigurationError(
             "X was passed without y. Pass y: the classes, or the name of their column in X."
@@ -315,14 +321,6 @@ def render_report(
         max_detailed=MAX_DETAILED,
         **facts,
     )
-
-
-def _check(folds: int | None, max_rows: int) -> None:
-    if folds is not None and (folds < 0 or folds == 1):
-        allowed = "2 or more, or 0 to evaluate on the training rows themselves"
-        raise invalid("folds", folds, allowed)
-    if max_rows < 1:
-        raise invalid("max_rows", max_rows, "1 or more")
 
 
 def _describe_file(file: Path | None) -> list[tuple[str, str]]:
@@ -364,14 +362,6 @@ def column_facts(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str,
         (str(f.get("column")), f"{f.get('verdict')}, {f.get('action')}: {f.get('reason')}")
         for f in found[:20]
     ]
-
-
-def option_facts(model: Any) -> list[tuple[str, str]]:
-    """Return the options of an estimator that its model depends on."""
-    if not hasattr(model, "get_params"):
-        return []
-    options = model.get_params(deep=False).items()
-    return [(name, cut(value, MOST_TEXT)) for name, value in options if name not in RUN_PARAMETERS]
 
 
 def training_facts(info: Mapping[str, Any]) -> list[tuple[str, str]]:
