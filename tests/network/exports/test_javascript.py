@@ -160,9 +160,9 @@ def test_tables_know_values_by_groups():
     recipe = make_recipe(case.network)
     features = json.loads(case.network.to_json())["features"]
     assert any("groups" in feature for feature in features)
-    for feature, given, family in zip(features, recipe.inputs, recipe.families, strict=True):
+    for feature, given in zip(features, recipe.inputs, strict=True):
         assert ("groups" in feature) == ("log_within" in feature) == (given.n_groups < given.arity)
-        assert family.log_prob.shape[-2] == given.n_groups
+        assert given.log_prob.shape[-2] == given.n_groups
 
 
 def test_a_fine_model_is_not_spelled_out():
@@ -174,16 +174,15 @@ def test_a_fine_model_is_not_spelled_out():
     )
     recipe = make_recipe(network)
     written = sum(
-        family.log_prob.size + (0 if family.log_within is None else family.log_within.size)
-        for family in recipe.families
+        given.log_prob.size + (0 if given.log_within is None else given.log_within.size)
+        for given in recipe.inputs
     )
     roots = sum(given.arity * recipe.n_classes for given in recipe.inputs)
     assert written <= stored + roots
-    for family in recipe.families:
-        if family.log_within is not None:  # each group's codes share its probability
-            given = recipe.inputs[recipe.families.index(family)]
+    for given in recipe.inputs:
+        if given.log_within is not None:  # each group's codes share its probability
             members = np.array(given.groups) == np.arange(given.n_groups)[:, None]
-            assert np.allclose(members @ np.exp(family.log_within), 1, rtol=0, atol=1e-9)
+            assert np.allclose(members @ np.exp(given.log_within), 1, rtol=0, atol=1e-9)
 
 
 @needs_node
@@ -247,9 +246,9 @@ def test_a_column_of_one_value_for_every_row_is_not_read():
     assert network.codebook.readings["name"].kind == "nothing"
     recipe = make_recipe(network)
     assert [given.name for given in recipe.inputs] == ["a", "b"]
-    assert [family.parents for family in recipe.families] == [(), (0,)]
+    assert [given.parents for given in recipe.inputs] == [(), (0,)]
     codes = network.codebook.encode(table)
-    first, second = (family.log_prob for family in recipe.families)
+    first, second = (given.log_prob for given in recipe.inputs)
     joint = recipe.log_prior + first[codes[1]] + second[codes[1], codes[2]]
     assert np.allclose(joint, network.log_joint(table), rtol=0, atol=1e-12)
 

@@ -67,10 +67,10 @@ def to_c(
         columns=[_column(*pair) for pair in zip(recipe.inputs, _fields(recipe), strict=True)],
         sums=spread,
         costs=None if costs is None else read_costs(network, costs),
-        tables=[family.log_prob.ravel() for family in recipe.families],
+        tables=[given.log_prob.ravel() for given in recipe.inputs],
         groups=groups if any(groups) else [],
         group_start=[at if some else -1 for at, some in zip(starts, groups, strict=False)],
-        within=[() if f.log_within is None else f.log_within.ravel() for f in recipe.families],
+        within=[() if x.log_within is None else x.log_within.ravel() for x in recipe.inputs],
         messages=messages,
         message_start=list(accumulate(messages, initial=0))[:-1],
     )

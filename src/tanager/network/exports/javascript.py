@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tanager.errors import invalid
 from tanager.network.decisions import read_costs
-from tanager.network.exports.recipe import SAFE_INTEGER, Family, Input, Recipe, make_recipe
+from tanager.network.exports.recipe import SAFE_INTEGER, Input, Recipe, make_recipe
 from tanager.network.reference import LEVELS, Reference
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def describe(recipe: Recipe) -> dict[str, Any]:
         "classes": _exact(recipe.classes),
         "log_prior": recipe.log_prior.tolist(),
         "normalized": recipe.normalized,
-        "features": list(map(_feature, recipe.inputs, recipe.families)),
+        "features": list(map(_feature, recipe.inputs)),
         "order": list(recipe.order),
         "elimination": [step.input for step in recipe.steps],
         "ignored": list(recipe.ignored),
@@ -82,7 +82,7 @@ def _describe_reference(network: Network, reference: Reference, facts: dict[str,
             feature["range"] = reference.ends[at][[0, -1]].tolist()
 
 
-def _feature(given: Input, family: Family) -> dict[str, Any]:
+def _feature(given: Input) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "name": given.name,
         "kind": given.kind,
@@ -96,11 +96,11 @@ def _feature(given: Input, family: Family) -> dict[str, Any]:
         facts |= {} if given.unlisted == given.arity else {"other": given.unlisted}
     facts |= {
         "labels": list(given.labels),
-        "parents": list(family.parents),
-        "log_prob": _shorten(family.log_prob),
+        "parents": list(given.parents),
+        "log_prob": _shorten(given.log_prob),
     }
-    if given.groups is not None and family.log_within is not None:
-        facts |= {"groups": list(given.groups), "log_within": _shorten(family.log_within)}
+    if given.groups is not None and given.log_within is not None:
+        facts |= {"groups": list(given.groups), "log_within": _shorten(given.log_within)}
     return facts
 
 

@@ -332,10 +332,10 @@ def _add_look_ups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str]:
     groups, shares = _add_groups(graph, recipe, codes)
     strides = np.zeros((len(recipe.inputs), len(recipe.inputs)))
     tables = []
-    for at, family in enumerate(recipe.families):
+    for at, given in enumerate(recipe.inputs):
         table = recipe.table_with_unknown(at)
         stride = 1
-        for column, size in zip([at, *family.parents[::-1]], table.shape[-2::-1], strict=True):
+        for column, size in zip([at, *given.parents[::-1]], table.shape[-2::-1], strict=True):
             strides[column, at] = stride
             stride *= size
         tables.append(table.reshape(-1, recipe.n_classes))
@@ -352,11 +352,11 @@ def _add_groups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str | No
     if all(given.groups is None for given in recipe.inputs):
         return codes, None
     groups, shares = [], []
-    for given, family in zip(recipe.inputs, recipe.families, strict=True):
+    for given in recipe.inputs:
         groups.append([*(given.groups or range(given.arity)), given.n_groups])
         logs = np.zeros((given.arity + 1, recipe.n_classes))  # an unknown code adds nothing
-        if family.log_within is not None:
-            logs[:-1] = family.log_within
+        if given.log_within is not None:
+            logs[:-1] = given.log_within
         shares.append(logs)
     return graph.look_up(codes, groups), graph.look_up(codes, shares, graph.real)
 

@@ -2,10 +2,9 @@
 
 All exports are based on this description::
 
-    inputs     one per feature of the structure: how a raw value becomes a code,
-               and a code a group of codes
-    families   one per input: its parents, log P(group | y, parents' groups) as a
-               full table, and log P(code | its group, y)
+    inputs     one per feature of the structure: how a raw value becomes a code, and a
+               code a group of codes; its parents, log P(group | y, parents' groups) as
+               a full table, and log P(code | its group, y)
     order      inputs, parents before children
     steps      how unknown inputs are summed out, one per step
 
@@ -22,7 +21,7 @@ step by step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -37,7 +36,7 @@ from tanager.network.propagation import eliminate
 from tanager.numerics import Floats
 
 if TYPE_CHECKING:
-    from tanager.codes import Codebook, Groups
+    from tanager.codes.columns import Column
     from tanager.codes.reading import Reading
     from tanager.network.network import Network
     from tanager.network.views import Views
@@ -49,9 +48,12 @@ MAX_WITH_UNKNOWN = 1 << 26  # of one table with entries for unknown values: 512 
 SAFE_INTEGER = 1 << 53  # doubles represent every integer up to here
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Input:
-    """How the raw values of one column become codes 0 .. arity-1; code `arity` means unknown."""
+    """How a column's raw values become codes 0 .. arity-1, and its table.
+
+    Code `arity` means unknown.
+    """
 
     name: str
     kind: str  # 'number' (cut into intervals), or for categories 'integer', 'real', ..., 'null'
@@ -66,6 +68,11 @@ class Input:
     temporal: str
     groups: Codes | None  # the group of each code; None if every code is its own group
     reading: Reading | None  # how training parsed numbers or dates stored as text
+    parents: tuple[int, ...]  # inputs, in the order of the table's axes
+    log_prob: Floats  # (*parents' groups, n_groups, n_classes)
+    # (arity, n_classes): what each code adds to the term of its group; None if every code is its
+    # own group.
+    log_within: Floats | None
 
     @property
     def n_groups(self) -> int:
@@ -78,24 +85,13 @@ class Input:
         return any(isinstance(v, int) and abs(v) > SAFE_INTEGER for v in self.values)
 
 
-@dataclass(frozen=True, eq=False)
-class Family:
-    """The table of one input."""
-
-    parents: tuple[int, ...]  # inputs, in the order of the table's axes
-    log_prob: Floats  # (*parents' groups, n_groups, n_classes)
-    # (arity, n_classes): what each code of the input adds to the term of its group; None
-    # if every code is its own group.
-    log_within: Floats | None
-
-
 @dataclass(frozen=True)
 class Step:
     """Sum out the groups of one input."""
 
     input: int
     separator: tuple[int, ...]  # inputs that the sum depends on, ascending
-    families: tuple[int, ...]  # families multiplied at this step
+    families: tuple[int, ...]  # inputs whose tables are multiplied at this step
     messages: tuple[int, ...]  # earlier steps whose sums are multiplied at this step
     shape: tuple[int, ...]  # number of groups of the separator's inputs, then of the input
 
@@ -107,8 +103,7 @@ class Recipe:
     target: str  # name of the class
     classes: tuple[Any, ...]  # the labels: integers, floats, booleans or texts
     log_prior: Floats  # (n_classes,)
-    inputs: tuple[Input, ...]  # aligned
-    families: tuple[Family, ...]
+    inputs: tuple[Input, ...]
     order: tuple[int, ...]  # inputs, parents before children
     steps: tuple[Step, ...]  # in order of execution
     normalized: bool  # whether every table sums to one over its input's values
@@ -128,14 +123,14 @@ class Recipe:
     @property
     def sums(self) -> bool:
         """Whether an unknown input may have something known below it."""
-        return any(family.parents for family in self.families)
+        return any(given.parents for given in self.inputs)
 
     def table_with_unknown(self, at: int) -> Floats:
         """Return an input's table with an additional entry on every axis, which means unknown.
 
         An unknown input adds 0; a known one with an unknown parent has no value: NaN.
         """
-        log_prob = self.families[at].log_prob
+        log_prob = self.inputs[at].log_prob
         sizes = log_prob.shape[:-1]
         n_cells = prod(size + 1 for size in sizes) * self.n_classes
         table_of = f"the table of {self.inputs[at].name!r} with its {len(sizes) - 1} parents has"
@@ -152,8 +147,8 @@ class Recipe:
         axes = dict(zip(members, np.ix_(*map(range, step.shape)), strict=True))
         total = np.zeros((*step.shape, self.n_classes))
         for at in step.families:
-            family = self.families[at]
-            total += family.log_prob[tuple(axes[member] for member in (*family.parents, at))]
+            given = self.inputs[at]
+            total += given.log_prob[tuple(axes[member] for member in (*given.parents, at))]
         return total
 
     def check_sums(self, max_cells: int, remedy: str, program: str = "") -> None:
@@ -177,8 +172,8 @@ class Recipe:
 
 def make_recipe(network: Network) -> Recipe:
     """Describe a network; errors name the table that is too large to be expanded."""
-    structure, codebook, views = network.structure, network.codebook, network.views
-    _check_tables(structure.features, views)
+    structure, codebook = network.structure, network.codebook
+    _check_tables(structure.features, network.views)
     # Features with the same value for every row, whatever the row contains, have a probability
     # of one; only scores could still depend on them.
     used = [
@@ -187,33 +182,27 @@ def make_recipe(network: Network) -> Recipe:
         if not (network.tables.normalized and codebook.leaves_out(structure.names[feature]))
     ]
     place = {feature: at for at, feature in enumerate(used)}
-    families = []
-    for at, feature in enumerate(structure.selected):
-        if feature in place:
-            parents = structure.parent_indices[at]
-            logs = views.spell(at, {p: 0 for p in parents if p not in place})
-            kept = tuple(place[p] for p in parents if p in place)
-            families.append(Family(kept, logs, views.within[at]))
+    inputs = tuple(
+        _describe(network, at, place)
+        for at, feature in enumerate(structure.selected)
+        if feature in place
+    )
     features = [structure.selected[at] for at in structure.topological_order()]
     order = tuple(place[feature] for feature in features if feature in place)
-    inputs = tuple(_describe(codebook, feature, views.groups[feature]) for feature in used)
     return Recipe(
         target=codebook.class_name,
         classes=tuple(codebook.classes.tolist()),
         log_prior=network.log_prior,
         inputs=inputs,
-        families=tuple(families),
         order=order,
-        steps=plan_steps(inputs, families, order if structure.is_moral() else None),
+        steps=plan_steps(inputs, order if structure.is_moral() else None),
         normalized=network.tables.normalized,
         ignored=tuple(name for at, name in enumerate(structure.names) if at not in place),
         history=network.history,
     )
 
 
-def plan_steps(
-    inputs: Sequence[Input], families: Sequence[Family], order: Codes | None
-) -> tuple[Step, ...]:
+def plan_steps(inputs: Sequence[Input], order: Codes | None) -> tuple[Step, ...]:
     """Return the steps that sum out every input.
 
     The same steps work for any set of unknown inputs: a known input is one that
@@ -221,14 +210,14 @@ def plan_steps(
     first: children are then eliminated before their parents, which adds no fill-in.
     Otherwise the min-fill order is used.
     """
-    members = [frozenset((*family.parents, at)) for at, family in enumerate(families)]
+    members = [frozenset((*given.parents, at)) for at, given in enumerate(inputs)]
 
     def size(some: Iterable[int]) -> int:
         return prod(inputs[i].n_groups for i in some)
 
     if order is None:
         order = tuple(f for f, _ in eliminate(range(len(inputs)), members, size))[::-1]
-    left = set(range(len(families)))
+    left = set(range(len(inputs)))
     waiting: list[int] = []  # steps whose sums aren't used yet
     steps: list[Step] = []
     for feature in reversed(order):
@@ -267,10 +256,10 @@ def expected_columns(network: Network, *, reads_text: bool) -> dict[str, list[st
     for name, feature in zip(structure.features, structure.selected, strict=True):
         if network.codebook.leaves_out(name):
             continue
-        given = _describe(network.codebook, feature)
-        expected = _EXPECTED[given.temporal or given.kind]
-        if given.reading is not None:
-            style = "" if given.reading.style == "plain" else f" ({given.reading.style})"
+        column, reading = network.codebook.columns[feature], network.codebook.readings.get(name)
+        expected = _EXPECTED[column.temporal or _kind(column)]
+        if reading is not None:
+            style = "" if reading.style == "plain" else f" ({reading.style})"
             how = ", or text as in training" if reads_text else ", which training had as text"
             expected += how + style
         found.setdefault(expected, []).append(name)
@@ -289,24 +278,32 @@ def _check_tables(names: Sequence[str], views: Views) -> None:
     check_cells(what, sum(sizes.values()), MAX_CELLS, remedy)
 
 
-def _describe(codebook: Codebook, feature: int, groups: Groups | None = None) -> Input:
-    column = codebook.columns[feature]
-    kind, cuts, unlisted = column.family, (), column.arity
-    values: tuple[Any, ...] = ()
+def _kind(column: Column) -> str:
+    return "number" if isinstance(column, NumericColumn) else column.family
+
+
+def _describe(network: Network, at: int, place: Mapping[int, int]) -> Input:
+    """Describe one feature; `place` tells which features are inputs."""
+    feature, parents = network.structure.selected[at], network.structure.parent_indices[at]
+    codebook, views = network.codebook, network.views
+    column, groups = codebook.columns[feature], views.groups[feature]
     if isinstance(column, NumericColumn):
-        kind, cuts = "number", tuple(column.cuts.tolist())
+        cuts, values, unlisted = column.cuts.tolist(), [], column.arity
     else:
-        values, unlisted = tuple(column.values.to_pylist()), column.unlisted_code
+        cuts, values, unlisted = [], column.values.to_pylist(), column.unlisted_code
     return Input(
         name=column.name,
-        kind=kind,
-        cuts=cuts,
-        values=values,
+        kind=_kind(column),
+        cuts=tuple(cuts),
+        values=tuple(values),
         unlisted=unlisted,
         missing=column.null_code,
         arity=column.arity,
         labels=tuple(column.labels()),
         temporal=column.temporal,
-        groups=None if groups is None or tells_all(groups) else tuple(groups.tolist()),
+        groups=None if tells_all(groups) else tuple(groups.tolist()),
         reading=codebook.readings.get(column.name),
+        parents=tuple(place[p] for p in parents if p in place),
+        log_prob=views.spell(at, {p: 0 for p in parents if p not in place}),
+        log_within=views.within[at],
     )

@@ -154,7 +154,7 @@ class _Writer:
 
     def stages(self) -> dict[str, dict[str, str]]:
         """Return the columns of the stages up to the log-odds: their expressions, by name."""
-        inputs, families = self.recipe.inputs, self.recipe.families
+        inputs = self.recipe.inputs
         groups = {f"g{at}": _group(f"c{at}", some) for at, some in self.grouped.items()}
         shares = {f"a{at}_{c}": self._share(at, c) for at in self.grouped for c in self.each}
         odds = {}
@@ -165,7 +165,7 @@ class _Writer:
             "raw": {f"v{at}": self._raw(given) for at, given in enumerate(inputs)},
             "codes": {f"c{at}": self._code(at) for at in self.inputs},
             "groups": groups | shares,
-            "places": {f"i{at}": self._place(at) for at in self.inputs if families[at].parents},
+            "places": {f"i{at}": self._place(at) for at in self.inputs if inputs[at].parents},
             "terms": {f"f{at}_{c}": self._term(at, c) for at in self.inputs for c in self.each},
             "odds": odds,
         }
@@ -321,24 +321,24 @@ class _Writer:
 
     def _share(self, at: int, c: int) -> str:
         """Return what a code adds to its group's log-odds: 0 if it's unknown."""
-        logs = self.recipe.families[at].log_within
+        logs = self.recipe.inputs[at].log_within
         assert logs is not None  # the input has groups
         return self.dialect.look_up([*_odds(logs, c).tolist(), 0.0], f"c{at}")
 
     def _place(self, at: int) -> str:
         """Return the index of some groups in a feature's table; unknown is an extra group."""
-        family = self.recipe.families[at]
-        first, *others = (self._group_column(i) for i in (*family.parents, at))
-        return _index(first, others, [size + 1 for size in family.log_prob.shape[1:-1]])
+        given = self.recipe.inputs[at]
+        first, *others = (self._group_column(i) for i in (*given.parents, at))
+        return _index(first, others, [size + 1 for size in given.log_prob.shape[1:-1]])
 
     def _term(self, at: int, c: int) -> str:
         """Return a feature's log-odds: 0 if it's unknown, NULL if only a parent is."""
-        family = self.recipe.families[at]
+        given = self.recipe.inputs[at]
         odds = _odds(self.recipe.table_with_unknown(at), c).ravel().tolist()
         numbers = [None if x != x else x for x in odds]
-        place = f"i{at}" if family.parents else self._group_column(at)
+        place = f"i{at}" if given.parents else self._group_column(at)
         found = self.dialect.look_up(numbers, place)
-        return found if family.log_within is None else f"{found} + a{at}_{c}"
+        return found if given.log_within is None else f"{found} + a{at}_{c}"
 
 
 def _odds(logs: Floats, c: int) -> Floats:
