@@ -10,7 +10,7 @@ import pytest
 
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, MemoryBoundError
-from tanager.network.exports.c import _fields, _literal
+from tanager.network.exports.c import _literal, _names
 from tanager.network.exports.recipe import make_recipe
 from tanager.structure import KDB, Fixed
 from tests.network.exports.cases import COMBINATIONS, NASTY, all_cases, check, nasty_case
@@ -147,11 +147,11 @@ def test_texts_cannot_break_out():
 
 def test_fields_are_names_in_c():
     recipe = make_recipe(nasty_case().network)
-    fields = _fields(recipe)
+    fields = _names(recipe)
     assert len({field.lower() for field in fields}) == len(fields)
     assert all(field.isascii() and field.isidentifier() for field in fields)
     odd = replace(recipe.inputs[0], name="🦜")
-    assert _fields(replace(recipe, inputs=(odd,))) == ["x"]
+    assert _names(replace(recipe, inputs=(odd,))) == ["x"]
 
 
 def test_what_c_cannot_hold_is_refused():

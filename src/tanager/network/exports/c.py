@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 
 MAX_STACK_CELLS = 1 << 17  # of all messages, which are on the stack: 1 MiB
 MAX_STEP_CELLS = 1 << 22  # terms of one sum, which only cost time
-_SECONDS = {
-    "": "",
-    "date": " seconds since 1970",
-    "time": " seconds since midnight",
-    "duration": " seconds",
-}
 _PLAIN = re.compile(r"[A-Za-z0-9 _.,:;=<>+\-()\[\]!#&%]")
 
 
@@ -64,7 +58,7 @@ def to_c(
         joined=lambda parts, digits=17: _numbers(chain.from_iterable(parts), digits),
         starts=lambda parts: _numbers(accumulate(map(len, parts), initial=0)),
         recipe=recipe,
-        columns=[_column(*pair) for pair in zip(recipe.inputs, _fields(recipe), strict=True)],
+        fields=list(map(_field, recipe.inputs, _names(recipe))),
         sums=spread,
         costs=None if costs is None else read_costs(network, costs),
         tables=[given.log_prob.ravel() for given in recipe.inputs],
@@ -77,42 +71,36 @@ def to_c(
     return str(header).replace("@", name)
 
 
-def _fields(recipe: Recipe) -> list[str]:
+def _names(recipe: Recipe) -> list[str]:
     """Return the field name of every input; a prefix prevents clashes with C keywords."""
     words = [re.sub(r"[^A-Za-z0-9]+", "_", given.name).strip("_") for given in recipe.inputs]
     return distinct([f"x_{word}" if word else "x" for word in words])
 
 
-class _CodedColumn(NamedTuple):
-    """How a field is coded: by sorted texts, by sorted values, or by cuts (no codes)."""
+class _Field(NamedTuple):
+    """A field, and how its values are coded: by sorted texts or numbers, or by cuts (no codes)."""
 
     given: Input
-    field: str
-    type: str
-    note: str
-    texts: list[str] | None
-    values: Sequence[float]
+    name: str
+    values: Sequence[Any]
     codes: list[int] | None
 
 
-def _column(given: Input, field: str) -> _CodedColumn:
+def _field(given: Input, name: str) -> _Field:
+    if given.kind == "number":
+        return _Field(given, name, given.cuts, None)
     if given.kind == "text":
         # C strings end at the first NUL character, so other texts can't occur.
         known = [(v, code) for code, v in enumerate(given.values) if "\x00" not in v]
         known.sort(key=lambda pair: pair[0].encode())
-        texts, codes = [text for text, _ in known], [code for _, code in known]
-        return _CodedColumn(given, field, "const char *", "", texts, (), codes)
-    if given.past_doubles:
+    elif given.past_doubles:
         raise ConfigurationError(
             f"The column {given.name!r} has whole numbers past 2^53, which a double in C does not "
             "hold. Make the column text, and fit again."
         )
-    if given.kind == "number":
-        note = _SECONDS[given.temporal]
-        return _CodedColumn(given, field, "double ", note, None, given.cuts, None)
-    numbers = [float(v) for v in given.values]
-    order = sorted(range(len(numbers)), key=numbers.__getitem__)
-    return _CodedColumn(given, field, "double ", "", None, sorted(numbers), order)
+    else:
+        known = sorted((float(v), code) for code, v in enumerate(given.values))
+    return _Field(given, name, [v for v, _ in known], [code for _, code in known])
 
 
 def _message_sizes(recipe: Recipe) -> list[int]:
