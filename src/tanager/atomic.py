@@ -33,8 +33,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     file, are rejected. A file keeps its permissions.
     """
     final = destination(path)
-    old = _facts(final)
-    part, handle = _temporary(final), None
+    # Leave room for the rest of the name: most file systems allow 255 bytes.
+    start = final.name.encode(errors="surrogateescape")[:200].decode(errors="ignore")
+    remove_abandoned(final.parent, re.escape(start))
+    part, handle = final.with_name(f".{start}.{secrets.token_hex(4)}.part"), None
+    old = final.stat() if final.exists() else None
     try:
         # A new file gets the usual permissions; one that replaces another never has
         # wider permissions than that, not even while it's being written.
@@ -98,14 +101,6 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _temporary(final: Path) -> Path:
-    """Return a temporary path next to the final one; remove those of killed processes."""
-    # Leave room for the rest of the name: most file systems allow 255 bytes.
-    start = final.name.encode(errors="surrogateescape")[:200].decode(errors="ignore")
-    remove_abandoned(final.parent, re.escape(start))
-    return final.with_name(f".{start}.{secrets.token_hex(4)}.part")
-
-
 def remove_abandoned(folder: Path, name: str = ".*") -> None:
     """Remove what killed processes left of files whose names match, or of all files."""
     ours = re.compile(rf"\.{name}\.[0-9a-f]{{8}}\.part", re.DOTALL)
@@ -133,21 +128,12 @@ def destination(path: str | os.PathLike[str]) -> Path:
             f"{given} is a symbolic link into another folder and isn't followed. "
             f"To write there, pass the path itself: {final}."
         )
-    _facts(final)
-    return final
-
-
-def _facts(final: Path) -> os.stat_result | None:
-    """Return the status of the file to replace, if there is one."""
-    if not final.exists():
-        return None
-    old = final.stat()
-    if not stat.S_ISREG(old.st_mode):
+    if final.exists() and not final.is_file():
         raise ConfigurationError(
             f"{final} is a device or a pipe, not a file. Pass a file name, or leave the output "
             "out to print."
         )
-    return old
+    return final
 
 
 def _keep_permissions(part: Path, old: os.stat_result) -> None:

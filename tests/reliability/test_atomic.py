@@ -50,15 +50,16 @@ def test_a_group_that_cannot_be_kept_gains_nothing(tmp_path, monkeypatch):
     path = tmp_path / "a"
     path.write_text("old")
     path.chmod(0o660)
-    real = path.stat()
+    real, read = path.stat(), Path.stat
     foreign = os.stat_result((*real[:5], real.st_gid + 1, *real[6:]))
-    monkeypatch.setattr("tanager.atomic._facts", lambda _: foreign)
 
     def refuse(*_):
         raise PermissionError(errno.EPERM, "no")
 
-    monkeypatch.setattr(os, "chown", refuse)
-    write_text(path, "new")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", lambda p, **how: foreign if p == path else read(p, **how))
+        patch.setattr(os, "chown", refuse)
+        write_text(path, "new")
     assert mode(path) == 0o600
 
 
