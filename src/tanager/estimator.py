@@ -169,22 +169,18 @@ def join_scikit_learn() -> None:
         return
     assert base is not None
     Estimator.__bases__ = (base.BaseEstimator,)
-    Classifier.__bases__ = (*_callback_support(), base.ClassifierMixin, Estimator)
+    try:
+        from sklearn.callback import CallbackSupportMixin
+    except ImportError:  # before scikit-learn 1.9
+        Classifier.__bases__ = (base.ClassifierMixin, Estimator)
+    else:
+        Classifier.__bases__ = (CallbackSupportMixin, base.ClassifierMixin, Estimator)
     waiting = [Estimator]
     while waiting:
         kind = waiting.pop()
         waiting += kind.__subclasses__()
         # What scikit-learn does when one of its classes is subclassed: `set_fit_request`, ...
         base.BaseEstimator.__init_subclass__.__func__(kind)
-
-
-def _callback_support() -> tuple[Any, ...]:
-    """Return the mixin that provides `set_callbacks`, from scikit-learn 1.9 on."""
-    try:
-        from sklearn.callback import CallbackSupportMixin
-    except ImportError:
-        return ()
-    return (CallbackSupportMixin,)
 
 
 def with_callbacks(fit: Callable[..., Any]) -> Callable[..., Any]:

@@ -116,11 +116,6 @@ class Recipe:
         return len(self.classes)
 
     @property
-    def n_terms(self) -> int:
-        """Number of terms of all sums, for all classes."""
-        return sum(prod(step.shape) for step in self.steps) * self.n_classes
-
-    @property
     def sums(self) -> bool:
         """Whether an unknown input may have something known below it."""
         return any(given.parents for given in self.inputs)

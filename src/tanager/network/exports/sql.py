@@ -80,7 +80,8 @@ def to_sql(
         recipe.check_sums(MAX_TERMS, remedy, "SQL")
         remedy += " ONNX, C and JavaScript take any."
         what = "Summing out unknown features takes"
-        check_cells(what, recipe.n_terms, MAX_TERMS, remedy, "unknowns")
+        n_terms = sum(prod(step.shape) for step in recipe.steps) * recipe.n_classes
+        check_cells(what, n_terms, MAX_TERMS, remedy, "unknowns")
     names = read_names(table, "table")
     if not names:
         raise invalid("table", table, "a table's name, or a sequence that includes its schema")
