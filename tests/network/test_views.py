@@ -100,21 +100,26 @@ def test_the_approximation_is_exact_for_independent_unknown_parents(monkeypatch)
     assert got == pytest.approx(exact, abs=1e-10)
 
 
-def test_of_a_family_past_the_bound_the_last_parents_stand_at_their_likeliest_value(monkeypatch):
+@pytest.mark.parametrize("pinned", [(1,), (0, 1)])
+def test_of_a_family_past_the_bound_the_last_parents_stand_at_their_likeliest_value(
+    monkeypatch, pinned
+):
     parents = [(), (), (0, 1), (), ()]
     structure, fitted, arities, codes = make(parents, 4, Laplace())
     codes = np.minimum(codes, arities[:, None] - 1).astype(np.uint8)
     codes[:2] = arities[:2, None]
     for bound in ("ROW_CELLS", "FORWARD_CELLS"):
-        monkeypatch.setattr(views, bound, int(3 * arities[0]))
+        monkeypatch.setattr(views, bound, int(3 * arities[: pinned[0]].prod()))
     got = fitted.log_joint(structure, codes, arities)
     with pytest.warns(ApproximationWarning, match="'a', 'b'"):
         views.add_unknown_sums(fitted, structure, codes, arities, got)
-    of_b = np.exp(fitted.families[1].to_dense().log_prob).sum(axis=1)
-    codes[1] = np.argmax(of_b)
-    pinned = joint.log_joint(fitted, structure, arities, codes)
-    pinned -= fitted.families[1].to_dense().log_prob[np.argmax(of_b)]
-    assert got == pytest.approx(pinned, abs=1e-10)
+    likeliest = {}
+    for feature in pinned:
+        log_prob = fitted.families[feature].to_dense().log_prob
+        codes[feature] = np.argmax(np.exp(log_prob).sum(axis=1))
+        likeliest[feature] = log_prob[codes[feature, 0]]
+    expected = joint.log_joint(fitted, structure, arities, codes) - sum(likeliest.values())
+    assert got == pytest.approx(expected, abs=1e-10)
 
 
 # Of each feature the groups of its values; how its own table and its children's read them.

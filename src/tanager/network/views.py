@@ -333,16 +333,13 @@ class _Forward:
 
     def _factor(self, codes: Codes, at: int, members: Ints, scope: tuple[int, ...]) -> Floats:
         """Return log P(x | y, parents) over the unknown members, (n_rows, n_classes, *scope)."""
-        n_rows = codes.shape[1]
-        shape = tuple(int(self.arities[f]) for f in scope)
-        grid = np.indices(shape, dtype=codes.dtype).reshape(len(scope), -1)
-        spelled = np.empty((len(members), n_rows, grid.shape[1]), codes.dtype)
-        for place, member in enumerate(members):
-            known = int(member) not in scope
-            spelled[place] = codes[member][:, None] if known else grid[scope.index(int(member))]
-        terms = np.zeros((n_rows * grid.shape[1], self.n_classes))
-        flat = np.ascontiguousarray(spelled.reshape(len(members), -1))
-        places = np.arange(len(members))
+        n_rows, shape = codes.shape[1], tuple(int(self.arities[f]) for f in scope)
+        n_cells = prod(shape)
+        spelled = np.repeat(codes[members, :, None], n_cells, axis=2)
+        grid = np.indices(shape, codes.dtype).reshape(len(scope), n_cells)
+        spelled[np.isin(members, scope)] = grid[:, None]
+        terms = np.zeros((n_rows * n_cells, self.n_classes))
+        flat, places = spelled.reshape(len(members), -1), np.arange(len(members))
         self.tables.families[at].add_terms(flat, self.arities[members], places, terms)
         by_class = np.moveaxis(terms.reshape(n_rows, *shape, self.n_classes), -1, 1)
         return np.ascontiguousarray(by_class)
