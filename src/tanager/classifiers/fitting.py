@@ -35,8 +35,8 @@ from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ColumnWarning, ConfigurationError, invalid
 from tanager.loglinear.fits import fit_offsets
 from tanager.network import Network
+from tanager.network.decisions import Calibration
 from tanager.network.reference import few_rows, measure_reference
-from tanager.network.uncertainty import Calibration
 from tanager.numerics import Floats
 from tanager.options import identify_option
 from tanager.parameters import HDP, CountLearner, GroupedLearner, ParameterLearner, Tables

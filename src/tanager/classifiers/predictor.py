@@ -21,19 +21,14 @@ from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ConfigurationError, DataError
 from tanager.estimator import Classifier
 from tanager.network import Network, NetworkInformation, explain_row
-from tanager.network.decisions import decide
+from tanager.network.decisions import Calibration, PredictionSets, check_share, decide
 from tanager.network.drift import Drift
 from tanager.network.explanation import explain_rows
 from tanager.network.graph import estimator_html
 from tanager.network.nearest import find_nearest
 from tanager.network.next_question import find_questions
 from tanager.network.propagation import require_probabilities
-from tanager.network.uncertainty import (
-    Calibration,
-    PredictionSets,
-    check_share,
-    interval_of_codes,
-)
+from tanager.network.sensitivity import interval_of_codes
 from tanager.numerics import Floats, log_sum_exp
 from tanager.parameters import log_posterior, posterior
 from tanager.structure import Structure

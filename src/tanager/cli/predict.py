@@ -39,9 +39,10 @@ from tanager.engines import LocalEngine
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.evaluation.metrics import METRICS, make_sheet
 from tanager.network import Network
+from tanager.network.decisions import PredictionSets, check_share
 from tanager.network.files import read_model
 from tanager.network.reference import labelled_rows, own_rows
-from tanager.network.uncertainty import PredictionSets, check_share, interval_of_codes
+from tanager.network.sensitivity import interval_of_codes
 from tanager.parameters import posterior
 from tanager.sources.gate import plain_array
 from tanager.sources.remote import is_url, local_path, without_credentials

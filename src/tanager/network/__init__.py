@@ -1,7 +1,7 @@
 """Bayesian networks, as learned by a classifier."""
 
 from tanager.network.answers import Answer, Completion, LabelledTable
-from tanager.network.decisions import Costs, Decisions
+from tanager.network.decisions import Costs, Decisions, PredictionSets
 from tanager.network.drift import Drift
 from tanager.network.editing import Edit
 from tanager.network.evidence import Evidence, Interval, OneOf, Soft
@@ -12,7 +12,6 @@ from tanager.network.network import Network
 from tanager.network.next_question import PlanStep, Question, Questions
 from tanager.network.sensitivity import Sensitivity
 from tanager.network.shifts import Shift
-from tanager.network.uncertainty import PredictionSets
 
 __all__ = [
     "Answer",

@@ -1,8 +1,14 @@
-"""Decisions: the action of least expected cost, given the cost of each action in each class."""
+"""Decisions: the action of least expected cost, and sets of classes that contain the true one.
+
+References
+----------
+Vovk (2015), DOI 10.1007/s10472-013-9368-4: sets from cross-validation. Sadinle, Lei and Wasserman
+(2019), DOI 10.1080/01621459.2017.1395341: sets of least size, per class too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isfinite
 from numbers import Real
@@ -21,6 +27,9 @@ if TYPE_CHECKING:
 
 
 TIE = 1e-9  # relative to the largest cost: smaller differences between actions count as ties
+STEP = 1e-3  # resolution of the stored scores, in nats
+MOST_KEPT = 1024  # scores per class
+MOST_SCORE = 1_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,6 +214,13 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and isfinite(value)
 
 
+def check_share(name: str, value: Any) -> float:
+    """Return a level or coverage; raise if it isn't between 0 and 1."""
+    if not (is_number(value) and 0 < value < 1):
+        raise ConfigurationError(f"{name}={value!r}. Allowed: a number between 0 and 1.")
+    return float(value)
+
+
 def _row(network: Network, action: Any, given: Any) -> Floats:
     """Return the costs of one action, (n_classes,)."""
     labels = network.codebook.classes.tolist()
@@ -232,3 +248,136 @@ def _row(network: Network, action: Any, given: Any) -> Floats:
             f"{listed(absent)}. Give a cost for each class, or one number for all."
         )
     return row
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration(EqualByArrays):
+    """How improbable the true class of each held-out row was.
+
+    In a class with more than 1,024 rows, neighbouring scores share the highest of them.
+    """
+
+    labels: NDArray[np.int64]  # (n_scores,): the class of each score
+    scores: NDArray[np.int64]  # (n_scores,): -log P(class | row) in steps, rounded up
+    weights: Floats  # (n_scores,): total weight of the rows with that score
+    rows: NDArray[np.int64]  # (n_classes,): held-out rows of each class
+
+    @classmethod
+    def of(cls, log_posteriors: Floats, labels: NDArray[Any], weights: Floats) -> Calibration:
+        """Keep the scores of rows the model wasn't trained on."""
+        own = -log_posteriors[np.arange(len(labels)), labels]
+        steps = np.minimum(np.ceil(own / STEP - 1e-9), MOST_SCORE).astype(np.int64)
+        kept, rows = [], np.bincount(labels[weights > 0], minlength=log_posteriors.shape[1])
+        for c in np.flatnonzero(rows):
+            mine = np.flatnonzero((labels == c) & (weights > 0))
+            mine = mine[np.argsort(steps[mine], kind="stable")]
+            for block in np.array_split(mine, min(MOST_KEPT, len(mine))):
+                kept.append((c, steps[block[-1]], weights[block].sum()))
+        found = np.array(kept, np.float64).reshape(-1, 3).T
+        labels, scores = found[:2].astype(np.int64)
+        return cls(labels, scores, found[2], rows.astype(np.int64))
+
+    def thresholds(self, coverage: float, *, per_class: bool) -> Floats:
+        """Return the highest score at which each class is in a set; infinite with few rows."""
+        n_classes, every = len(self.rows), np.ones(len(self.labels), np.bool_)
+        if not per_class:
+            return np.full(n_classes, self._threshold(coverage, every, int(self.rows.sum())))
+        each = enumerate(self.rows.tolist())
+        return np.array([self._threshold(coverage, self.labels == c, n) for c, n in each])
+
+    def _threshold(self, coverage: float, chosen: NDArray[np.bool_], n_rows: int) -> float:
+        if n_rows == 0:
+            return np.inf
+        scores, weights = self.scores[chosen], self.weights[chosen]
+        order = np.argsort(scores, kind="stable")
+        summed = np.cumsum(weights[order])
+        # Another row is to come, as heavy as the others on average.
+        wanted = coverage * summed[-1] * (1.0 + 1.0 / n_rows)
+        at = int(np.searchsorted(summed, wanted * (1.0 - 1e-12)))
+        return np.inf if at == len(summed) else float(scores[order][at]) * STEP
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scores as plain data."""
+        weights = None if (self.weights == 1.0).all() else self.weights.tolist()
+        lists = {name: getattr(self, name).tolist() for name in ("labels", "scores", "rows")}
+        return {**lists, "weights": weights}
+
+
+class PredictionSets:
+    """Sets of classes, one per row, that contain the true class with a given coverage.
+
+    ``sets[i]`` is the tuple of row i's labels, ``list(sets)`` has one tuple per row, and
+    ``np.asarray(sets)`` is a boolean array, rows by classes.
+
+    Attributes
+    ----------
+    members : ndarray of bool, shape (n_rows, n_classes)
+    classes : ndarray of shape (n_classes,)
+    coverage : float
+        The share of rows whose set contains their class.
+    thresholds : ndarray of float64, shape (n_classes,)
+        The smallest probability with which a class is in a set.
+    """
+
+    def __init__(
+        self, network: Network, chances: Floats, coverage: float, *, per_class: bool
+    ) -> None:
+        if network.calibration is None:
+            raise ConfigurationError(
+                "Prediction sets need rows the model wasn't trained on. The default parameters, "
+                "'layered', keep those of their folds; give any other model a table of such rows: "
+                "calibrate(X, y)."
+            )
+        self.coverage, self.classes = check_share("coverage", coverage), network.codebook.classes
+        scores = network.calibration.thresholds(self.coverage, per_class=per_class)
+        self.thresholds, self._few = np.exp(-scores), self.classes[np.isinf(scores)].tolist()
+        self.members = chances >= self.thresholds * (1.0 - 1e-12)
+
+    @property
+    def sizes(self) -> NDArray[np.int64]:
+        """Number of classes in each row's set."""
+        return np.asarray(self.members.sum(axis=1))
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame of booleans, one column per class."""
+        import pandas as pd
+
+        return pd.DataFrame(self.members, columns=self.classes)
+
+    def note(self) -> str:
+        """Explain why sets are empty or full."""
+        n_classes, parts = len(self.classes), []
+        empty, full = int((self.sizes == 0).sum()), int((self.sizes == n_classes).sum())
+        if empty:
+            parts.append(
+                f"{empty:,} empty: no class is as probable as the own class of "
+                f"{self.coverage:.0%} of the held-out rows was."
+            )
+        few = self._few
+        if few:
+            needed = int(np.ceil(self.coverage / (1.0 - self.coverage) * (1.0 - 1e-9)))
+            parts.append(
+                f"{', '.join(map(str, few))} always inside: a coverage of {self.coverage:g} needs "
+                f"{needed:,} held-out rows or more."
+            )
+        elif full:
+            parts.append(f"{full:,} with all {n_classes} classes: none can be ruled out.")
+        return " ".join(parts)
+
+    def __len__(self) -> int:
+        return len(self.members)
+
+    def __getitem__(self, row: int) -> tuple[Any, ...]:
+        return tuple(self.classes[self.members[row]].tolist())
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        return map(self.__getitem__, range(len(self)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.members, dtype=dtype, copy=copy is not False)
+
+    def __repr__(self) -> str:
+        sizes = np.bincount(self.sizes, minlength=len(self.classes) + 1)
+        found = ", ".join(f"{n:,} of {size}" for size, n in enumerate(sizes) if n)
+        head = f"PredictionSets({len(self):,} rows, coverage {self.coverage:g}; sizes: {found})"
+        return "\n".join([head, self.note()]).strip()

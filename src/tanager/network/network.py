@@ -18,7 +18,7 @@ import numpy as np
 from tanager.codes import Codebook, Codes, Domain
 from tanager.errors import ConfigurationError
 from tanager.network import answers, editing, graph, queries
-from tanager.network.decisions import decide
+from tanager.network.decisions import Calibration, decide
 from tanager.network.drift import Watch, familiarity, find_drift, surprise, watch_codebook
 from tanager.network.editing import Edit
 from tanager.network.exports import bif, c, javascript, onnx, sql
@@ -27,7 +27,6 @@ from tanager.network.nearest import find_nearest
 from tanager.network.next_question import find_questions
 from tanager.network.reference import Reference
 from tanager.network.sensitivity import find_sensitivity
-from tanager.network.uncertainty import Calibration
 from tanager.network.views import Views
 from tanager.numerics import Floats, Ints
 from tanager.parameters import DenseTable, FamilyTable, GroupedTable, Tables, TreeTable
@@ -164,7 +163,7 @@ class Network:
 
     @cached_property
     def reaches(self) -> dict[float, Any]:
-        """Cache of `tanager.network.uncertainty`, by the level of the interval."""
+        """Cache of `tanager.network.sensitivity`, by the level of the interval."""
         return {}
 
     @cached_property

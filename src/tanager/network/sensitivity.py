@@ -1,4 +1,12 @@
-r"""Sensitivity of an answer to each entry of the tables, and to each piece of evidence.
+r"""How sure an answer is: intervals of probabilities, and how it depends on tables and evidence.
+
+The log-score of a class is a sum of table entries, each with a lower and an upper margin of error
+(`tanager.parameters.spread.reaches`). Their squares add up to :math:`l_c` below and
+:math:`u_c` above, and the log-odds of a class against all others extend from their estimate down
+and up by the square roots of
+
+.. math:: l_c + \sum_{j \ne c} w_j^2 u_j \quad\text{and}\quad u_c + \sum_{j \ne c} w_j^2 l_j,
+          \qquad w_j = P(j \mid x) / (1 - P(c \mid x)).
 
 If an entry :math:`\theta = P(x \mid c)` of a table changes, the context's other values change in
 proportion, so they still sum to one. With q the probability of value and context, and
@@ -12,18 +20,20 @@ of :math:`P(t, e)` and that of :math:`P(e)`.
 
 References
 ----------
-Laskey (1995), DOI 10.1109/21.384252; Chan and Darwiche (2002), DOI 10.1613/jair.967.
+Zou and Donner (2008), DOI 10.1002/sim.3095: intervals of sums from those of their terms.
+Sensitivity: Laskey (1995), DOI 10.1109/21.384252; Chan and Darwiche (2002), DOI 10.1613/jair.967.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tanager.codes import Codes
 from tanager.errors import ConfigurationError, DataError
 from tanager.network.answers import align_columns
 from tanager.network.evidence import (
@@ -37,12 +47,79 @@ from tanager.network.evidence import (
 )
 from tanager.network.queries import log_joint_with, refuse_impossible
 from tanager.numerics import IMPOSSIBLE, Floats, log_sum_exp
+from tanager.parameters import Tables, posterior
+from tanager.parameters.spread import reaches, table_arrays
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
 
+NUDGE = 1e-4  # of the tables, if something is summed out
+LEAST = 1e-150  # a probability whose square doesn't underflow
 MOST_CELLS = 1 << 18  # largest table to analyse
+
+
+def interval_of_codes(network: Network, codes: Codes, level: float) -> Floats:
+    """Return the lower and upper bound of each P(class | row), (n_rows, n_classes, 2)."""
+    from scipy.special import expit
+
+    logs = network.log_joint_of_codes(codes)
+    below, above = (_summed(network, reach, codes, logs) for reach in _reaches(network, level))
+    found = posterior(logs)
+    others = 1.0 - np.eye(found.shape[1])
+    rest = np.maximum(found @ others, LEAST)
+    odds = np.log(np.maximum(found, LEAST)) - np.log(rest)
+    low = below + (found**2 * above) @ others / rest**2
+    high = above + (found**2 * below) @ others / rest**2
+    return np.stack([expit(odds - np.sqrt(low)), expit(odds + np.sqrt(high))], axis=-1)
+
+
+def _reaches(network: Network, level: float) -> tuple[tuple[Tables, Network], ...]:
+    """Return the squared margins (reaches) below and above, each also as a shifted network."""
+    spread = network.tables.spread
+    if spread is None:
+        raise ConfigurationError(
+            "This model has no record of how sure its tables are. It was edited by hand, "
+            "imported, saved by a release without intervals, or its parameters give none: fit with "
+            "parameters 'layered', 'hdp', 'm-estimate', 'laplace', 'friedman', 'ml' or "
+            "'discriminative'."
+        )
+    if level not in network.reaches:
+        found = reaches(spread, level)
+        network.reaches[level] = tuple((reach, _nudged(network, reach)) for reach in found)
+    return network.reaches[level]
+
+
+def _nudged(network: Network, reach: Tables) -> Network:
+    """Return the network with tables shifted by some numbers.
+
+    The change in its answers is their mean over what is unknown, since the derivative of
+    log P(known) by the logarithm of an entry is the entry's probability given what is known.
+    """
+    families = []
+    for table, along in zip(network.tables.families, reach.families, strict=True):
+        moved = {
+            name: array + NUDGE * getattr(along, name)
+            for name, array in table_arrays(table).items()
+        }
+        families.append(replace(table, **moved))
+    prior = network.log_prior + NUDGE * reach.log_prior
+    return replace(network, tables=Tables(prior, tuple(families), normalized=False))
+
+
+def _summed(network: Network, reach: tuple[Tables, Network], codes: Codes, logs: Floats) -> Floats:
+    """Return the sum of each class's squared margins, (n_rows, n_classes).
+
+    For a row with unknown features, it's the mean over their values, which is an upper bound.
+    """
+    arities, selected = network.codebook.domain.arities, list(network.structure.selected)
+    tables, nudged = reach
+    out = tables.log_joint(network.structure, codes, arities)
+    gaps = np.flatnonzero((codes[selected] >= arities[selected, None]).any(axis=0))
+    if gaps.size:
+        some = np.ascontiguousarray(codes[:, gaps])
+        out[gaps] = (nudged.log_joint_of_codes(some) - logs[gaps]) / NUDGE
+    return np.maximum(out, 0.0)
 
 
 class Entry(NamedTuple):
