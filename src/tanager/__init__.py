@@ -19,13 +19,13 @@ __all__ = [
 
 # Public names resolve on first use, so that `import tanager` doesn't load scikit-learn.
 _HOMES = {
-    "BayesNetClassifier": "tanager.classifiers",
+    "BayesNetClassifier": "tanager.classifiers.bayesnet",
     "Constraints": "tanager.structure",
     "MDLDiscretizer": "tanager.codes",
-    "load": "tanager.classifiers",
+    "load": "tanager.classifiers.files",
     "open_table": "tanager.sources",
-    "read_network": "tanager.classifiers",
-    "save": "tanager.classifiers",
+    "read_network": "tanager.classifiers.files",
+    "save": "tanager.classifiers.files",
 }
 
 

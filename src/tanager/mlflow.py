@@ -8,7 +8,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tanager import __version__
-from tanager.classifiers import BayesNetClassifier, load, save
+from tanager.classifiers.bayesnet import BayesNetClassifier
+from tanager.classifiers.files import load, save
 
 __all__ = ["load_model", "log_model", "save_model"]
 

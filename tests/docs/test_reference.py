@@ -11,7 +11,6 @@ import pytest
 DOCS = Path(__file__).parents[2] / "docs"
 PUBLIC = (
     "tanager",
-    "tanager.classifiers",
     "tanager.errors",
     "tanager.evaluation",
     "tanager.losses",

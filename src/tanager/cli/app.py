@@ -43,7 +43,7 @@ COMMANDS = {
     "import": ("export", "Import another program's network as a classifier."),
     "report": ("export", "Write an HTML report of a model."),
     "drift": ("export", "Detect drift: compare new rows with a model's training data."),
-    "demo": ("demo", "Train on an example dataset and show the result."),
+    "demo": ("show", "Train on an example dataset and show the result."),
     "compare": ("laboratory", "Compare classifiers on several datasets, with significance tests."),
     "evaluate": ("laboratory", "Estimate a classifier's performance by cross-validation."),
 }

@@ -355,7 +355,7 @@ def import_network(
         hidden: An unobserved node to marginalize out; may be repeated.
         format_: Overrides the extension: bif, xmlbif, xdsl or net.
     """
-    from tanager.classifiers import read_network, save
+    from tanager.classifiers.files import read_network, save
 
     check_output(output, [network], force=force)
     estimator = read_network(network, target=target, hidden=hidden or (), format=format_)

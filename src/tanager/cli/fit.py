@@ -12,8 +12,8 @@ from typing import Any
 
 import typer
 
-from tanager.classifiers import BayesNetClassifier, save
-from tanager.classifiers.files import plain_parameters
+from tanager.classifiers.bayesnet import BayesNetClassifier
+from tanager.classifiers.files import plain_parameters, save
 from tanager.classifiers.priors import parse_signs
 from tanager.cli.options import (
     ColumnOptions,

@@ -1,12 +1,14 @@
-"""``tanager show``: what a model has learned."""
+"""``tanager show`` and ``demo``: what a model has learned, and a first look at a real dataset."""
 
 from __future__ import annotations
 
+import time
 from math import log
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import typer
 
 from tanager.cli.options import Json, Model, Texts, given_flags
@@ -18,6 +20,7 @@ from tanager.network.files import read_model
 from tanager.network.information import SPOKEN_FOR, n_probabilities
 
 BAR_WIDTH = 12
+DEMO_SEED = 7
 
 
 def show(
@@ -198,3 +201,42 @@ def print_structure(network: Network, most: int = 60) -> None:
         "Next to a parent: its mutual information with the feature, given the class."
     )
     out.print(SPOKEN_FOR)
+
+
+def demo() -> None:
+    """Train on an example dataset and show the result.
+
+    Uses scikit-learn's breast cancer dataset: is a tumour benign or malignant?
+    """
+    from sklearn.datasets import load_breast_cancer
+
+    from tanager.classifiers.bayesnet import BayesNetClassifier
+    from tanager.cli.ask import print_explanation
+    from tanager.cli.predict import print_sheet
+    from tanager.evaluation.metrics import make_sheet
+    from tanager.network.explanation import explain_row
+
+    data = load_breast_cancer()
+    table = pa.table(dict(zip(map(str, data.feature_names), data.data.T, strict=True)))
+    labels = data.target_names[data.target].astype(object)
+    order = np.random.default_rng(DEMO_SEED).permutation(table.num_rows)
+    train, test = order[: 2 * len(order) // 3], order[2 * len(order) // 3 :]
+    out = console()
+    out.print("[bold]Benign or malignant? (breast cancer, scikit-learn)[/]")
+    out.print(f"{len(train):,} training rows, {len(test):,} held out\n")
+    estimator = BayesNetClassifier(random_state=DEMO_SEED)
+    start = time.process_time()
+    estimator.fit(table.take(train), labels[train])
+    out.print(f"{estimator.network_.summary()}; {time.process_time() - start:.2f} CPU s\n")
+    chances = estimator.predict_proba(table.take(test))
+    codebook = estimator.network_.codebook
+    print_sheet(
+        make_sheet(chances, codebook.encode_labels(labels[test]), tuple(estimator.classes_))
+    )
+    out.print("\n[bold]What was learned[/]: which features condition which")
+    print_structure(estimator.network_)
+    # A row that is neither certain nor a toss-up has an explanation worth reading.
+    row = int(np.argmin(np.abs(chances.max(axis=1) - 0.9)))
+    one = table.slice(int(test[row]), 1)
+    out.print(f"\n[bold]One held-out row, explained[/] (it is {labels[test[row]]!s})")
+    print_explanation(explain_row(estimator.network_, one))

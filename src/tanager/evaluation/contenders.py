@@ -11,7 +11,7 @@ from functools import cached_property
 from inspect import signature
 from typing import Any, NamedTuple, NoReturn
 
-from tanager.classifiers import BayesNetClassifier
+from tanager.classifiers.bayesnet import BayesNetClassifier
 from tanager.errors import ConfigurationError
 from tanager.parameters import GroupedLearner
 from tanager.parameters.registry import resolve_pair

@@ -16,9 +16,9 @@ import numpy as np
 
 from tanager import __version__
 from tanager.atomic import write_text
-from tanager.classifiers import load
-from tanager.classifiers.fitting import RUN_PARAMETERS
 from tanager.classifiers.bayesnet import short_fact
+from tanager.classifiers.files import load
+from tanager.classifiers.fitting import RUN_PARAMETERS
 from tanager.codes import Codebook
 from tanager.drawing import draw_svg, plan_drawing
 from tanager.errors import ConfigurationError, invalid
