@@ -9,8 +9,7 @@ import tanager.parameters
 import tanager.structure
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError
-from tanager.parameters import Discriminative, Hybrid
-from tanager.parameters.registry import PARAMETERS, resolve_parameters
+from tanager.parameters import PARAMETERS, Discriminative, Hybrid
 from tanager.registry import parse_call
 from tanager.structure import KDB, STRUCTURES, Fixed
 
@@ -48,9 +47,9 @@ def test_long_and_deep_texts_are_refused(text):
 def test_texts_become_learners():
     assert STRUCTURES.resolve("kdb(k=2)").k == 2
     assert isinstance(STRUCTURES.resolve("fixed(parents={'a': ['b']})"), Fixed)
-    assert resolve_parameters("discriminative(form=direct, l2=cv)").form == "direct"
-    assert resolve_parameters("hybrid(training__epochs=30)").training.epochs == 30
-    nested = resolve_parameters("layered(generative=laplace(alpha=2))")
+    assert PARAMETERS.resolve("discriminative(form=direct, l2=cv)").form == "direct"
+    assert PARAMETERS.resolve("hybrid(training__epochs=30)").training.epochs == 30
+    nested = PARAMETERS.resolve("layered(generative=laplace(alpha=2))")
     assert nested.generative == "laplace(alpha=2)"
 
 
@@ -94,7 +93,7 @@ def test_options_of_a_training_are_set_through_the_classifier():
     clf = BayesNetClassifier("tan", "hybrid").set_params(parameters__training__epochs=7)
     assert clf.parameters.training.epochs == 7
     assert Hybrid().training is None
-    assert {Discriminative, Hybrid} <= {type(resolve_parameters(n)) for n in PARAMETERS}
+    assert {Discriminative, Hybrid} <= {type(PARAMETERS.resolve(n)) for n in PARAMETERS}
 
 
 def test_every_class_of_the_package_has_a_name_of_its_own():

@@ -80,12 +80,12 @@ def learner(data: bytes) -> str:
     """Read the text of a structure and of parameters, as in ``tan/hdp(shape=2)``."""
     from tanager.errors import TanagerError
     from tanager.evaluation import Contender
-    from tanager.parameters.registry import resolve_parameters
+    from tanager.parameters import PARAMETERS
     from tanager.structure import STRUCTURES
 
     text = data.decode("utf-8", "replace")
     outcome = "refused"
-    for read in (STRUCTURES.resolve, resolve_parameters, lambda t: Contender("a", t).check()):
+    for read in (STRUCTURES.resolve, PARAMETERS.resolve, lambda t: Contender("a", t).check()):
         with contextlib.suppress(TanagerError):
             read(text)
             outcome = "read"

@@ -9,7 +9,7 @@ import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tanager import BayesNetClassifier
-from tanager.parameters.registry import PARAMETERS
+from tanager.parameters import PARAMETERS
 from tanager.structure import STRUCTURES
 
 DRAWN = "rows are drawn (hold-out, mini-batch), and the copies of a repeated row drawn apart"

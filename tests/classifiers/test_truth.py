@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.parameters.registry import PARAMETERS
+from tanager.parameters import PARAMETERS
 from tanager.structure import STRUCTURES
 
 LEARNED = sorted(name for name in STRUCTURES if name != "fixed")

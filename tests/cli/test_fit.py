@@ -12,7 +12,7 @@ import pytest
 from tests.cli.calling import call
 
 import tanager
-from tanager.parameters.registry import resolve_parameters
+from tanager.parameters import PARAMETERS
 
 
 def test_fit_writes_the_model_that_the_library_would(folder):
@@ -22,7 +22,7 @@ def test_fit_writes_the_model_that_the_library_would(folder):
     direct.fit(table.drop_columns(["id", "risk"]), table["risk"].to_pylist())
     rows = table.drop_columns(["id", "risk"])
     assert np.array_equal(clf.predict_proba(rows), direct.predict_proba(rows))
-    assert resolve_parameters(clf.parameters).m == 1
+    assert PARAMETERS.resolve(clf.parameters).m == 1
     assert clf.verbose == 0
 
 
@@ -50,7 +50,7 @@ def test_fit_options_reach_the_estimator(folder, tmp_path, said):
     facts = json.loads(said().out)
     assert facts["selected"] == ["age", "job", "pay"]
     clf = tanager.load(model)
-    assert resolve_parameters(clf.parameters).alpha == 2
+    assert PARAMETERS.resolve(clf.parameters).alpha == 2
     assert clf.missing == "marginalize"
     assert clf.network_.codebook.columns[0].kind == "categorical"
     direct = clf.__class__(**clf.get_params(deep=False))

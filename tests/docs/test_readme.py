@@ -24,7 +24,7 @@ def test_links_lead_somewhere():
 
 
 def test_tables_of_learners_are_complete():
-    from tanager.parameters.registry import PARAMETERS
+    from tanager.parameters import PARAMETERS
     from tanager.structure import STRUCTURES
 
     readme = (ROOT / "README.md").read_text(encoding="utf-8")

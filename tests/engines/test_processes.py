@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tanager import BayesNetClassifier
-from tanager.parameters.registry import PARAMETERS
+from tanager.parameters import PARAMETERS
 from tanager.structure import STRUCTURES
 from tests.engines.processes import ProcessEngine
 

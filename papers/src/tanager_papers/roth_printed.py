@@ -10,7 +10,7 @@ import numpy as np
 from tanager import BayesNetClassifier
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset
-from tanager.parameters.registry import resolve_parameters
+from tanager.parameters import PARAMETERS
 from tanager.registry import MAX_LENGTH
 from tanager.structure import STRUCTURES, Fixed, StructureLearner
 from tanager_papers.findings import Block, Claim
@@ -103,7 +103,7 @@ def _use(
 
 
 def _estimator(structure: StructureLearner, parameters: str, seed: int) -> BayesNetClassifier:
-    pair = structure, resolve_parameters(parameters)
+    pair = structure, PARAMETERS.resolve(parameters)
     return BayesNetClassifier(*pair, bins="mdl", random_state=seed)
 
 

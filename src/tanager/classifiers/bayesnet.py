@@ -31,8 +31,13 @@ from tanager.engines import Engine, FitContext
 from tanager.errors import ConfigurationError, invalid
 from tanager.estimator import join_scikit_learn, with_callbacks
 from tanager.network import Network
-from tanager.parameters import GroupedLearner, ParameterLearner, TablePrior
-from tanager.parameters.registry import resolve_pair, resolve_parameters
+from tanager.parameters import (
+    PARAMETERS,
+    GroupedLearner,
+    ParameterLearner,
+    TablePrior,
+    resolve_pair,
+)
 from tanager.structure import Constraints, StructureLearner
 
 LONG = 8  # entries beyond which a list or mapping is only counted
@@ -241,7 +246,7 @@ class BayesNetClassifier(NetworkPredictor):
         parameters = params.get("parameters", self.parameters)
         resolvers: dict[str, Callable[[Any], Any]] = {
             "structure": lambda text: resolve_pair(text, parameters)[0],
-            "parameters": resolve_parameters,
+            "parameters": PARAMETERS.resolve,
         }
         for axis, resolve in resolvers.items():
             learner = params.get(axis, getattr(self, axis))
@@ -311,7 +316,7 @@ class BayesNetClassifier(NetworkPredictor):
                 )
         bins = self.bins
         if isinstance(bins, str) and bins == "auto":
-            grouped = isinstance(resolve_parameters(self.parameters), GroupedLearner)
+            grouped = isinstance(PARAMETERS.resolve(self.parameters), GroupedLearner)
             bins = "fine" if grouped else "mdl"
         with context.stage("codes"):
             codebook, rows = learn_codebook(

@@ -39,8 +39,15 @@ from tanager.network.decisions import Calibration
 from tanager.network.reference import few_rows, measure_reference
 from tanager.numerics import Floats
 from tanager.options import identify_option
-from tanager.parameters import HDP, CountLearner, GroupedLearner, ParameterLearner, Tables
-from tanager.parameters.registry import resolve_pair, resolve_parameters
+from tanager.parameters import (
+    HDP,
+    PARAMETERS,
+    CountLearner,
+    GroupedLearner,
+    ParameterLearner,
+    Tables,
+    resolve_pair,
+)
 from tanager.parameters.tables import HeldOutRows, drop_unread, log_posterior
 from tanager.progress import LongWork, Progress, RichProgress
 from tanager.structure import FitPlan, Fixed, SelectiveKDB, Structure
@@ -195,7 +202,7 @@ class OnlyFromCounts:
     def __get__(self, classifier: Any, kind: type) -> Any:
         if classifier is None:
             return self._method
-        if not isinstance(resolve_parameters(classifier.parameters), CountLearner):
+        if not isinstance(PARAMETERS.resolve(classifier.parameters), CountLearner):
             raise AttributeError(
                 "partial_fit needs parameters that are estimated from counts alone, not "
                 f"{classifier.parameters!r}. Use 'hdp', 'm-estimate', 'friedman', "

@@ -46,7 +46,7 @@ from tanager.codes.audit import (
     read_dates,
 )
 from tanager.errors import ConfigurationError, EngineError
-from tanager.parameters.registry import resolve_pair
+from tanager.parameters import resolve_pair
 from tanager.structure import Constraints
 
 CONNECT_SECONDS = 30  # timeout for connecting to a scheduler

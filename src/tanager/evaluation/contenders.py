@@ -13,8 +13,7 @@ from typing import Any, NamedTuple, NoReturn
 
 from tanager.classifiers.bayesnet import BayesNetClassifier
 from tanager.errors import ConfigurationError
-from tanager.parameters import GroupedLearner
-from tanager.parameters.registry import resolve_pair
+from tanager.parameters import GroupedLearner, resolve_pair
 from tanager.registry import parse_call, split_outside
 
 

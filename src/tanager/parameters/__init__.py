@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from tanager.parameters.registry import PARAMETERS
 from tanager.parameters.tables import (
     DenseTable,
     FamilyTable,
@@ -14,7 +13,7 @@ from tanager.parameters.tables import (
     log_posterior,
     posterior,
 )
-from tanager.registry import lazy_exports
+from tanager.registry import Registry, lazy_exports
 
 if TYPE_CHECKING:  # for editors and type checkers
     from tanager.parameters.acll import ACLLParameters as ACLLParameters
@@ -31,6 +30,46 @@ if TYPE_CHECKING:  # for editors and type checkers
     from tanager.parameters.learner import GroupedLearner as GroupedLearner
     from tanager.parameters.learner import ParameterLearner as ParameterLearner
     from tanager.parameters.learner import TablePrior as TablePrior
+    from tanager.structure import StructureLearner
+
+# The learners by name; ``PARAMETERS.resolve("laplace(alpha=0.5)")`` builds one.
+PARAMETERS: Registry[ParameterLearner] = Registry(
+    "tanager.parameters",
+    "learner:ParameterLearner",
+    {
+        "acll": "acll:ACLLParameters",
+        "dfe": "dfe:DFE",
+        "discriminative": "discriminative:Discriminative",
+        "friedman": "frequencies:Friedman",
+        "hdp": "hdp:HDP",
+        "hybrid": "hybrid:Hybrid",
+        "laplace": "frequencies:Laplace",
+        "layered": "layered:Layered",
+        "m-estimate": "frequencies:MEstimate",
+        "ml": "frequencies:MaximumLikelihood",
+    },
+    example="m-estimate(m=1)",
+    group="tanager.parameters",
+)
+
+
+def resolve_pair(structure: Any, parameters: Any) -> tuple[StructureLearner, ParameterLearner]:
+    """Return both learners; "auto" picks the structure that suits the parameters.
+
+    >>> resolve_pair("auto", "hdp")
+    (TAN(adjusted=True, root='information'), HDP())
+    >>> resolve_pair("auto", "layered")
+    (KTree(), Layered())
+    """
+    from tanager.parameters.learner import GroupedLearner
+    from tanager.structure import STRUCTURES
+
+    learner = PARAMETERS.resolve(parameters)
+    if isinstance(structure, str) and structure.strip() == "auto":
+        tree = "tan(root='information', adjusted=True)"
+        structure = "ktree" if isinstance(learner, GroupedLearner) else tree
+    return STRUCTURES.resolve(structure), learner
+
 
 # Learners are loaded on first use: reading a model needs none of them, and so neither
 # scikit-learn nor SciPy, whose imports take longer than everything else.

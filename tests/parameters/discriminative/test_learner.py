@@ -14,10 +14,9 @@ from tanager.codes.hashing import folds_of
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError
-from tanager.parameters import DFE, Discriminative, MEstimate, TreeTable
+from tanager.parameters import DFE, PARAMETERS, Discriminative, MEstimate, TreeTable
 from tanager.parameters import scores as layout_module
 from tanager.parameters.discriminative.problem import Problem, Strengths
-from tanager.parameters.registry import resolve_parameters
 from tanager.structure import FitPlan, Structure
 from tests.oracles import conditional_likelihood as oracle
 from tests.parameters.discriminative.problems import (
@@ -360,8 +359,8 @@ def test_many_features_of_one_value():
 
 
 def test_registry():
-    assert isinstance(resolve_parameters("discriminative"), Discriminative)
-    assert isinstance(resolve_parameters("dfe"), DFE)
+    assert isinstance(PARAMETERS.resolve("discriminative"), Discriminative)
+    assert isinstance(PARAMETERS.resolve("dfe"), DFE)
 
 
 @pytest.mark.parametrize("optimiser", ["cg", "gradient", "sgd"])

@@ -19,7 +19,7 @@ from tanager.engines import FitContext
 from tanager.errors import ColumnWarning, ConfigurationError
 from tanager.loglinear.cells import by_class
 from tanager.loglinear.optimiser import climb
-from tanager.parameters import DenseTable, GroupedTable, Layered, Tables
+from tanager.parameters import PARAMETERS, DenseTable, GroupedTable, Layered, Tables
 from tanager.parameters.layered.members import PRECISION, STRENGTHS, Generative, Smooth
 from tanager.parameters.layered.part import LEAST_SLANTED, Part, _shorten, n_read
 from tanager.parameters.layered.pool import (
@@ -28,7 +28,6 @@ from tanager.parameters.layered.pool import (
     pool_members,
 )
 from tanager.parameters.proper_network import family_shares, smooth_shares
-from tanager.parameters.registry import resolve_parameters
 from tanager.progress import Progress
 from tanager.structure import FitPlan, Structure
 from tanager.structure.ktree import KTree, heaviest_tree
@@ -90,7 +89,7 @@ def test_the_tables_have_the_posterior_of_thepool_members(structure, n_classes):
     rows = make_rows(n_classes=n_classes)
     part = make_part(rows, structure)
     members = [Smooth(depth, Layered()._settings()) for depth in (0, 1, 2)]
-    members.append(Generative(resolve_parameters("hdp")))
+    members.append(Generative(PARAMETERS.resolve("hdp")))
     scores, shares = [member.scores(part) for member in members], np.array([0.2, 0.5, 0.3, 0.4])
     tables = pool_members(part, part.structure, members, shares, Progress(), members[2])
     codes = rows.gather().codes

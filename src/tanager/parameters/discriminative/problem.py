@@ -22,6 +22,7 @@ from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joint
 from tanager.loglinear.optimiser import Function, minimise, remembered
 from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints
+from tanager.parameters import PARAMETERS
 from tanager.parameters.discriminative.forms import (
     Curves,
     Direct,
@@ -312,9 +313,7 @@ class Problem:
 
 def resolve_base(base: str | ParameterLearner) -> ParameterLearner:
     """Return the learner of the generative tables."""
-    from tanager.parameters.registry import resolve_parameters
-
-    return resolve_parameters("m-estimate(m=1)" if base == "m-estimate" else base)
+    return PARAMETERS.resolve("m-estimate(m=1)" if base == "m-estimate" else base)
 
 
 def _n_crossfit(options: Discriminative) -> int:

@@ -14,6 +14,7 @@ from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.loglinear.fits import Settings
 from tanager.numerics import one_blas_thread
+from tanager.parameters import PARAMETERS
 from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.layered.members import (
     Generative,
@@ -160,13 +161,11 @@ class Layered(GroupedLearner):
 
     def _check(self) -> CountLearner | None:
         """Return the generative learner; raise a ConfigurationError for invalid options."""
-        from tanager.parameters.registry import resolve_parameters
-
         self._allow_whole("max_iter", least=1)
         self._allow_numbers("tol", zero=True)
         if self.generative is None:
             return None
-        learner = resolve_parameters(self.generative)
+        learner = PARAMETERS.resolve(self.generative)
         if not isinstance(learner, CountLearner):
             raise ConfigurationError(
                 f"Layered: generative={self.generative!r}. Allowed: parameters that are estimated "
