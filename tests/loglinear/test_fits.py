@@ -266,6 +266,7 @@ def test_relative_precisions_are_those_of_the_greatest_evidence(monkeypatch):
     terms = SimpleNamespace(
         families=((0,), (1,), (2,)),
         owners=np.append(-1, np.repeat(np.arange(3), n)),
+        n_parents=np.zeros(3, np.int64),
         depths=np.append(-1, np.zeros(3 * n, np.int64)),
         n_columns=1,
         parameter_mass=mass,

@@ -58,7 +58,8 @@ class Terms:
     members with a slant has one curve, along it.
 
     starts: shape (n_families,); each family's first cell.
-    depths: shape (n_cells,); number of parents of each cell's family; -1 for the class node.
+    n_parents: shape (n_families,); each family's number of parents.
+    depths: shape (n_cells,); the same of each cell's family; -1 for the class node.
     owners: shape (n_cells,); each cell's family; -1 for the class node.
     mass: shape (n_cells,); the weight of each cell's rows.
     n_columns: columns of scores: one per class, or for two classes a single one, the second's score
@@ -139,8 +140,8 @@ class Terms:
         self.mass = np.concatenate(mass)
         self.n_cells = len(self.mass)
         self.owners = np.append(-1, np.repeat(np.arange(len(sizes)), sizes))
-        depths = [len(family) - 1 for family in self.families]
-        self.depths = np.append(-1, np.repeat(depths, sizes)).astype(np.int64)
+        self.n_parents = np.array([len(family) - 1 for family in self.families], np.int64)
+        self.depths = np.append(-1, np.repeat(self.n_parents, sizes))
         self._kept = smooth  # kept alive, so that other terms reuse the same bases
         shapes = [(sizes[at] - 1,) if self.slants[at] else self._shapes[at] for at in smooth]
         starts = [int(self.starts[at]) for at in smooth]

@@ -229,15 +229,14 @@ def relative_precisions(
     told = (steep / (steep + own)).sum(axis=1)[1:]
     size = (fit.free[1:] ** 2).sum(axis=1)
     owners, n_families = terms.owners[1:], len(terms.families)
-    depths = np.array([len(family) - 1 for family in terms.families])
-    layer = np.asarray(strengths)[depths]
+    layer = np.asarray(strengths)[terms.n_parents]
     told = np.bincount(owners, told, n_families) + FAMILY_PRIOR
     size = np.bincount(owners, size, n_families) + FAMILY_PRIOR / layer
     out = np.log(told / size)
     for depth in range(len(strengths)):
-        own = np.sort(out[depths == depth])
+        own = np.sort(out[terms.n_parents == depth])
         if own.size:  # the median: NumPy's own takes as long as everything else here
-            out[depths == depth] -= 0.5 * (own[(own.size - 1) // 2] + own[own.size // 2])
+            out[terms.n_parents == depth] -= 0.5 * (own[(own.size - 1) // 2] + own[own.size // 2])
     return np.exp(np.clip(out, *np.log(RELATIVE)))
 
 

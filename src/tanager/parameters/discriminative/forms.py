@@ -13,8 +13,6 @@ from typing import NamedTuple
 import numpy as np
 
 from tanager.loglinear.curves import basis
-from tanager.loglinear.joining import Joint
-from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints, log_sum_exp
 from tanager.parameters.scores import Layout
 
@@ -255,26 +253,3 @@ def tie_cells(layout: Layout, level: int) -> tuple[Ints, int]:
 
 
 Form = Direct | Weighted  # a parameterisation over one or more sets of generative tables
-
-
-def form_loss(
-    form: Form, joint: Joint, rows: LocatedTable, sets: Ints, *, squared: bool
-) -> Callable[[Floats], tuple[float, Floats]]:
-    """Return the loss of rows, and its gradient, as a function of a form's free parameters.
-
-    `joint` has the tables used by rows, sums of the form's cells. Rows of fold f use the set
-    ``sets[f]`` of generative tables; -1 leaves them out.
-    """
-
-    def loss(free: Floats) -> tuple[float, Floats]:
-        scores = form.expand(free)
-        two = scores.shape[2] == 2
-        columns = scores[:, :, 1:] - scores[:, :, :1] if two else scores
-        tables = np.stack([joint.expand(one) for one in columns])
-        value, slopes = rows.sums(tables, sets, squared=squared)
-        found = np.stack([joint.pull(one) for one in slopes])
-        if two:
-            found = np.concatenate([-found, found], axis=2)
-        return value, form.pull(free, found)
-
-    return loss

@@ -29,7 +29,6 @@ from tanager.parameters.discriminative.forms import (
     Extended,
     Form,
     Weighted,
-    form_loss,
 )
 from tanager.parameters.learner import N_FOLDS, ParameterLearner
 from tanager.parameters.scores import MAX_NUMBER, FamilyCells, Layout
@@ -199,17 +198,28 @@ class Problem:
         self, form: Form, sets: FoldTables, chosen: Strengths | None, batch: int | None = None
     ) -> Function:
         """Return the penalised objective, or a batch's part of it; without strengths, the loss."""
-        squared = self.options.objective == "mse"
         sets = np.repeat(sets, self.n_batches)
         if batch is not None:
             sets[np.arange(len(sets)) % self.n_batches != batch] = -1
-        loss = form_loss(form, self.joint, self.located, sets, squared=squared)
+        loss = partial(self._loss, form, sets)
         if chosen is None:
             return loss
         penalty = self.penalty(form, chosen)
         if penalty is not None and batch is not None:
             penalty = penalty._replace(strength=penalty.strength * (1 / self.n_batches))
         return penalised(loss, penalty, self.frozen(form))
+
+    def _loss(self, form: Form, sets: FoldTables, free: Floats) -> tuple[float, Floats]:
+        """Return the loss of the rows, and its gradient in a form's free parameters."""
+        scores, squared = form.expand(free), self.options.objective == "mse"
+        two = scores.shape[2] == 2
+        columns = scores[:, :, 1:] - scores[:, :, :1] if two else scores
+        tables = np.stack([self.joint.expand(one) for one in columns])
+        value, slopes = self.located.sums(tables, sets, squared=squared)
+        found = np.stack([self.joint.pull(one) for one in slopes])
+        if two:
+            found = np.concatenate([-found, found], axis=2)
+        return value, form.pull(free, found)
 
     def start(self, form: Form) -> Floats:
         """Return the optimiser's starting point."""

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 
 from tanager.codes import Codes, Groups
 from tanager.codes.groups import group_codes
-from tanager.codes.hashing import Sample, hash_bound
+from tanager.codes.hashing import sample_rows
 from tanager.loglinear.cells import Terms
 from tanager.loglinear.fits import fit_offsets
 from tanager.loglinear.joining import weigh_joints
@@ -281,14 +281,11 @@ class SampledRows(NamedTuple):
     @classmethod
     def of(cls, part: Part) -> SampledRows:
         """Draw a sample of a part's rows."""
-        rows, kept, seed = part.rows, part.rows, part.context.row_seed(KEY)
+        rows, context = part.rows, part.context
         most = min(MOST_ROWS, max(MOST_ODDS // rows.domain.n_classes, FEWEST_ROWS))
-        if rows.n_rows > most:
-            bound = hash_bound(rows, seed, most, part.context)
-            kept = rows.subset(Sample(seed, bound))
-        chunk = kept.gather()
+        chunk = sample_rows(rows, context.row_seed(KEY), most, context).gather()
         weights = chunk.row_weights
-        codes, rng = chunk.codes.copy(), part.context.generator(KEY, 1)
+        codes, rng = chunk.codes.copy(), context.generator(KEY, 1)
         for values, arity in zip(codes, rows.domain.arities, strict=True):
             unknown = values >= arity  # replaced by another row's value
             if unknown.any():
