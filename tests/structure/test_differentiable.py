@@ -16,9 +16,10 @@ from tanager.losses import HybridMargin, NegativeLogLikelihood
 from tanager.parameters import Hybrid
 from tanager.progress import Progress
 from tanager.structure import TAN, FitPlan, Structure
-from tanager.structure.differentiable import Arborescence, BestParent, Differentiable
+from tanager.structure.differentiable import Arborescence, Differentiable
 from tanager.training import Training
 from tanager.training.model import Slots
+from tanager.training.optimiser import ParentSearch
 
 
 def draw_tree(rng, parents, n_rows, n_classes=2, arity=3, strength=1.5):
@@ -246,7 +247,7 @@ def test_a_weight_of_two_equals_a_repeated_row(rows):
 def test_the_best_parent_is_a_draw_from_the_softmax():
     rng = np.random.default_rng(0)
     phi = np.array([[0.0, 1.0, -0.5]])
-    draws = [int(BestParent()(phi + rng.gumbel(size=phi.shape))[0]) for _ in range(20_000)]
+    draws = [int(ParentSearch().choose(phi + rng.gumbel(size=phi.shape))[0]) for _ in range(20_000)]
     expected = np.exp(phi[0]) / np.exp(phi[0]).sum()
     found = np.bincount(draws, minlength=3) / 20_000
     error = np.sqrt(expected * (1 - expected) / 20_000)
@@ -262,7 +263,7 @@ def test_a_free_draw_is_the_heaviest_forest_and_never_cyclic():
     sampler = Arborescence(slots)
     for _ in range(100):
         scores = np.where(slots.used(), rng.normal(size=slots.column.shape), -np.inf)
-        chosen = sampler(scores)
+        chosen = sampler.choose(scores)
         parents = [int(slots.column[i, s]) for i, s in enumerate(chosen)]
         Structure.from_parents("abcd", [() if p < 0 else (p,) for p in parents])
         ours = scores[np.arange(4), chosen].sum()

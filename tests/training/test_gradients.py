@@ -12,7 +12,7 @@ from tanager.losses import (
     Margin,
     NegativeLogLikelihood,
 )
-from tanager.structure.differentiable import Arborescence, BestParent
+from tanager.structure.differentiable import Arborescence
 from tanager.training import Training
 from tanager.training.model import Model, Slots, TrainingRows, log_joint
 from tanager.training.optimiser import EPOCHS, ParentSearch, Task, _Trainer, entropy, train
@@ -54,7 +54,7 @@ def twin_of(slots, model, *, share=False):
 
 def task_of(slots, training, loss, batch_size=8, **search):
     training.set_params(batch_size=batch_size)
-    return Task(slots, loss, training, ParentSearch(BestParent(), **search))
+    return Task(slots, loss, training, ParentSearch(**search))
 
 
 def one_step(slots, model, rows, loss, **search):
@@ -210,7 +210,7 @@ def test_joint_values_count_up_with_the_last_member_and_unknown_is_past_the_last
 
 
 def test_schedules_go_from_first_to_last():
-    training, search = Training(500, learning_rate=3e-2), ParentSearch(BestParent())
+    training, search = Training(500, learning_rate=3e-2), ParentSearch()
     assert training.rate(0) == 3e-2
     assert training.rate(500) == pytest.approx(3e-5)
     assert search.tau(0, 500) == 10.0

@@ -182,11 +182,7 @@ def _pseudo_error(
     """Train on a fold with every other feature, or k of them, a candidate; error in per cent."""
     from tanager.engines import FitContext
     from tanager.losses import HybridMargin
-    from tanager.structure.differentiable import (
-        Arborescence,
-        BestParent,
-        with_frequencies,
-    )
+    from tanager.structure.differentiable import Arborescence, with_frequencies
     from tanager.training import Training
     from tanager.training.model import NO_PARENT, Model, Slots, TrainingRows
     from tanager.training.optimiser import ParentSearch, Task, fit, most_probable, scores
@@ -213,7 +209,7 @@ def _pseudo_error(
         slots,
         HybridMargin(**LOSS),
         Training(epochs, learning_rate=0.1, decay=0.1, share=True, average=0.5),
-        ParentSearch(Arborescence(slots) if kind == "arborescence" else BestParent()),
+        Arborescence(slots) if kind == "arborescence" else ParentSearch(),
         (804, seed),
         "pseudo TAN",
     )

@@ -32,24 +32,7 @@ CANDIDATE_STREAM, TRAINING_STREAM = 801, 802
 FLOOR = -20.0
 
 
-class BestParent:
-    """Each feature takes its best slot; with Gumbel noise, an exact draw (equation 11)."""
-
-    def __call__(self, scores: Floats) -> Ints:
-        """Return the chosen slots."""
-        best: Ints = scores.argmax(axis=1)
-        return best
-
-    def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
-        """Go back through the softmax of equation 13."""
-        soft = np.exp((scores - scores.max(axis=1, keepdims=True)) / tau)
-        soft /= soft.sum(axis=1, keepdims=True)
-        mean = (soft * by_choice).sum(axis=1, keepdims=True)
-        by_scores: Floats = soft * (by_choice - mean) / tau
-        return by_scores
-
-
-class Arborescence:
+class Arborescence(ParentSearch):
     r"""All features jointly take the heaviest forest: acyclic, with edges in either direction.
 
     The class is the root, so "no parent" is an edge like any other. With Gumbel noise on
@@ -60,7 +43,8 @@ class Arborescence:
     So an edge that would close a cycle with likely ones gets no gradient of its own.
     """
 
-    def __init__(self, slots: Slots) -> None:
+    def __init__(self, slots: Slots, *schedule: Any) -> None:
+        super().__init__(*schedule)
         n = slots.column.shape[0]
         used = slots.used()
         self._child, self._slot = np.nonzero(used)
@@ -69,6 +53,14 @@ class Arborescence:
         self._slot_of = np.zeros((n, n + 1), np.int64)
         self._slot_of[self._child, self._parent] = self._slot
         self._n = n
+
+    def choose(self, scores: Floats) -> Ints:
+        """Return the chosen slots."""
+        n = self._n
+        weights = np.full((n + 1, n + 1), -np.inf)
+        weights[self._parent, self._child] = scores[self._child, self._slot]
+        parents = maximum_arborescence(weights, root=n)[:n]
+        return self._slot_of[np.arange(n), parents]
 
     def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
         """Go back through the marginals: their Jacobian, the Gibbs covariance, is symmetric."""
@@ -84,14 +76,6 @@ class Arborescence:
         by_scores = np.zeros_like(scores)
         by_scores[child, self._slot] = by_edge[parent, child] / tau
         return by_scores
-
-    def __call__(self, scores: Floats) -> Ints:
-        """Return the chosen slots."""
-        n = self._n
-        weights = np.full((n + 1, n + 1), -np.inf)
-        weights[self._parent, self._child] = scores[self._child, self._slot]
-        parents = maximum_arborescence(weights, root=n)[:n]
-        return self._slot_of[np.arange(n), parents]
 
 
 def _two(values: Any, kind: type[Any]) -> bool:
@@ -265,18 +249,12 @@ class Differentiable(Trained, JointLearner):
         sizes = [[1 if p == NO_PARENT else int(domain.arities[p]) for p in ps] for ps in parents]
         given = domain.arities, domain.n_classes, domain.names, context.check_tables
         slots = Slots.build(parents, sizes, *given)
-        task = Task(
-            slots,
-            resolve_loss(self.loss),
-            training,
-            ParentSearch(
-                Arborescence(slots) if self.ordering == "free" else BestParent(),
-                self.structure_learning_rate,
-                (self.temperature[0], self.temperature[1]),
-            ),
-            (TRAINING_STREAM,),
-            "structure by gradient",
-        )
+        first, last = self.temperature
+        schedule = self.structure_learning_rate, (first, last)
+        free = self.ordering == "free"
+        search = Arborescence(slots, *schedule) if free else ParentSearch(*schedule)
+        loss, key, stage = resolve_loss(self.loss), (TRAINING_STREAM,), "structure by gradient"
+        task = Task(slots, loss, training, search, key, stage)
 
         def start(part: TrainingRows, rng: np.random.Generator) -> Model:
             model = Model.start(slots, domain.n_classes, rng)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -148,28 +148,36 @@ def adam_step(
     value -= rate * (first / (1 - BETA_1**step)) / spread
 
 
-class Sampler(Protocol):
-    """Turns slot scores into the best structure under them; with Gumbel noise, into a draw.
+@dataclass
+class ParentSearch:
+    """How the distribution over parents is trained: by default every feature draws its own.
 
     In the backward pass, the choice is replaced by the marginals of the Gibbs distribution at
     temperature tau, whose limit at tau = 0 is the choice.
     """
 
-    def __call__(self, scores: Floats) -> Ints:
-        """Return the chosen slot of every feature, from scores (n_features, n_slots)."""
-
-    def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
-        """Return the gradient w.r.t. the scores, given that w.r.t. the one-hot choice."""
-
-
-@dataclass(frozen=True)
-class ParentSearch:
-    """How the distribution over parents is trained alongside the tables."""
-
-    sampler: Sampler  # draws structures
     learning_rate: float = 1e-2  # for the logits over parents, in every epoch
     # in the first and last epoch: epoch e of E has tau_0 (tau_1 / tau_0)^(e / (E - 1))
     temperature: tuple[float, float] = (10.0, 0.1)
+
+    def choose(self, scores: Floats) -> Ints:
+        """Return each feature's best slot; with Gumbel noise, an exact draw (equation 11).
+
+        scores: (n_features, n_slots), -inf in unused ones.
+        """
+        best: Ints = scores.argmax(axis=1)
+        return best
+
+    def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
+        """Return the gradient w.r.t. the scores, given that w.r.t. the one-hot choice.
+
+        Through the softmax of equation 13.
+        """
+        soft = np.exp((scores - scores.max(axis=1, keepdims=True)) / tau)
+        soft /= soft.sum(axis=1, keepdims=True)
+        mean = (soft * by_choice).sum(axis=1, keepdims=True)
+        by_scores: Floats = soft * (by_choice - mean) / tau
+        return by_scores
 
     def tau(self, epoch: int, epochs: int) -> float:
         """Return the temperature in an epoch."""
@@ -309,7 +317,7 @@ def most_probable(model: Model, slots: Slots, parents: ParentSearch | None) -> I
     """Return the slots of the most probable structure."""
     if parents is None:
         return np.zeros(model.phi.shape[0], np.int64)
-    return parents.sampler(model.log_choice(slots))
+    return parents.choose(model.log_choice(slots))
 
 
 def scores(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> tuple[float, float]:
@@ -361,7 +369,7 @@ class _Trainer:
         parents, noisy = self.task.parents, np.zeros(0)
         if parents is not None:
             noisy = np.where(self.used, model.phi + rng.gumbel(size=model.phi.shape), -np.inf)
-            self.chosen = parents.sampler(noisy)
+            self.chosen = parents.choose(noisy)
         rows = self.rows.take(batch)
         contexts, children = rows.columns()
         if self.task.training.dropout:  # as parents, features stay known
@@ -408,7 +416,7 @@ class _Trainer:
         by_choice = np.zeros_like(model.phi)
         layout = (slots.column, slots.n_contexts, slots.cell, slots.arity, slots.n_slots)
         native.add_choice_gradient(*layout, contexts, children, gradient, model.theta, by_choice)
-        by_phi = parents.sampler.backward(noisy, by_choice, tau)
+        by_phi = parents.backward(noisy, by_choice, tau)
         step, rate = int(model.n_steps[0]), parents.learning_rate
         adam_step(model.phi, model.phi_first, model.phi_second, by_phi, step, rate)
 
