@@ -20,6 +20,8 @@ CELL_BYTES = 40  # of a cell in training: its logit, Adam's moments, and a gradi
 INITIAL_RANGE = 0.1  # initial logits are U(-0.1, 0.1)
 NO_PARENT = -1
 
+Columns = tuple[NDArray[np.int32], NDArray[np.int32]]  # (n_columns, n_rows); contexts, children
+
 
 class Slots(NamedTuple):
     """The position of every table; see the drawing in src/native/training.c."""
@@ -139,7 +141,7 @@ class TrainingRows(NamedTuple):
         joined = None if self.joined is None else self.joined[rows]
         return TrainingRows(self.codes[rows], self.labels[rows], weights, joined)
 
-    def columns(self) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def columns(self) -> Columns:
         """Return contexts and children by column."""
         children = np.ascontiguousarray(self.codes.T, np.int32)
         return children if self.joined is None else np.vstack([children, self.joined.T]), children
@@ -221,11 +223,13 @@ class Model:
         return self.theta[at : at + int(np.prod(shape))].reshape(shape)
 
 
-def log_joint(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> Floats:
-    """Return the log-joint of rows under one choice of slots, shape (n_rows, n_classes)."""
-    out = np.empty((rows.n_rows, model.prior.shape[0]))
-    out[:] = model.prior
-    contexts, children = rows.columns()
+def log_joint(model: Model, slots: Slots, columns: Columns, chosen: Ints) -> Floats:
+    """Return the log-joint of rows, (n_rows, n_classes), under one choice of slots.
+
+    columns: as `TrainingRows.columns` returns them.
+    """
+    contexts, children = columns
+    out = np.tile(model.prior, (children.shape[1], 1))
     layout = (slots.column, slots.n_contexts, slots.cell, slots.arity)
     native.add_slot_terms(*layout, contexts, children, chosen, model.theta, out)
     return out

@@ -7,7 +7,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import clone
 
 from tanager import native
@@ -322,7 +321,7 @@ def most_probable(model: Model, slots: Slots, parents: ParentSearch | None) -> I
 
 def scores(model: Model, slots: Slots, rows: TrainingRows, chosen: Ints) -> tuple[float, float]:
     """Return the error rate of the most probable class and the mean log-loss on some rows."""
-    joint = log_joint(model, slots, rows, chosen)
+    joint = log_joint(model, slots, rows.columns(), chosen)
     weights = np.ones(rows.n_rows) if rows.weights is None else rows.weights
     wrong = joint.argmax(axis=1) != rows.labels
     log_loss = log_sum_exp(joint, axis=1) - joint[np.arange(rows.n_rows), rows.labels]
@@ -375,14 +374,18 @@ class _Trainer:
         if self.task.training.dropout:  # as parents, features stay known
             kept = rng.random(children.shape) >= self.task.training.dropout
             children = np.where(kept, children, slots.arity[:, None].astype(children.dtype))
-        joint = np.empty((rows.n_rows, model.prior.shape[0]))
-        joint[:] = model.prior
-        layout = (slots.column, slots.n_contexts, slots.cell, slots.arity)
-        native.add_slot_terms(*layout, contexts, children, self.chosen, model.theta, joint)
+        joint = log_joint(model, slots, (contexts, children), self.chosen)
         value, gradient = self._loss(joint, rows, batch)
         model.n_steps[0] += 1
-        if parents is not None:
-            self._step_phi(parents, contexts, children, gradient, noisy, tau)
+        if parents is not None:  # straight through the draw
+            by_choice = np.zeros_like(model.phi)
+            native.add_choice_gradient(
+                *(slots.column, slots.n_contexts, slots.cell, slots.arity, slots.n_slots),
+                *(contexts, children, gradient, model.theta, by_choice),
+            )
+            step, by_phi = int(model.n_steps[0]), parents.backward(noisy, by_choice, tau)
+            moments = model.phi_first, model.phi_second
+            adam_step(model.phi, *moments, by_phi, step, parents.learning_rate)
         step = int(model.n_steps[0]) if self.task.training.dense else 0
         given = (*slots[:7], contexts, children, self.chosen, gradient, rate, step)
         native.step_tables(*given, *model.tables, *self.space)
@@ -401,24 +404,6 @@ class _Trainer:
             return float((weights * values).mean()), gradient * weights[:, None] / rows.n_rows
         value, gradient = loss(joint, rows.labels)
         return float(value), np.ascontiguousarray(gradient * weights[:, None], np.float64)
-
-    def _step_phi(
-        self,
-        parents: ParentSearch,
-        contexts: NDArray[np.int32],
-        children: NDArray[np.int32],
-        gradient: Floats,
-        noisy: Floats,
-        tau: float,
-    ) -> None:
-        """Update the logits over parents, straight through the sampler."""
-        model, slots = self.model, self.slots
-        by_choice = np.zeros_like(model.phi)
-        layout = (slots.column, slots.n_contexts, slots.cell, slots.arity, slots.n_slots)
-        native.add_choice_gradient(*layout, contexts, children, gradient, model.theta, by_choice)
-        by_phi = parents.backward(noisy, by_choice, tau)
-        step, rate = int(model.n_steps[0]), parents.learning_rate
-        adam_step(model.phi, model.phi_first, model.phi_second, by_phi, step, rate)
 
     def _step_prior(self, gradient: Floats, rate: float) -> None:
         model = self.model
