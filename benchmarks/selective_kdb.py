@@ -22,7 +22,13 @@ from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.structure import Structure
 from tanager.structure.kdb import choose_parents, information_order
-from tanager.structure.leave_one_out import LeaveOneOut, LeaveOneOutTask, Tries, mean_losses
+from tanager.structure.leave_one_out import (
+    STRENGTH,
+    LeaveOneOut,
+    LeaveOneOutTask,
+    Tries,
+    mean_losses,
+)
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "measurements" / "selective_kdb.md"
 N_FEATURES, MAX_K = 30, 5
@@ -57,7 +63,7 @@ def measure(n_rows: int, n_classes: int) -> tuple[str, ...]:
     times.append(time.process_time())
     families = [(int(f), full.parent_indices[f]) for f in order]
     task = LeaveOneOutTask(
-        rows.domain, counts.classes, MAX_K, "rmse", "back-off", binary=n_classes == 2
+        rows.domain, counts.classes, MAX_K, 0, STRENGTH["back-off"], binary=n_classes == 2
     )
     losses = LeaveOneOut(task, Tries.build(task, families, [trees[f] for f in order]))
     times.append(time.process_time())

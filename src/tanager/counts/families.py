@@ -75,8 +75,9 @@ class FamilyCounts(NamedTuple):
     @classmethod
     def from_dense(cls, counts: Floats) -> FamilyCounts:
         """Return the counts of an array (label, *parents, feature)."""
-        keys = np.flatnonzero(counts)
-        return cls(counts.shape, Radix(counts.shape), keys[None], counts.ravel()[keys])
+        flat = counts.ravel()
+        keys = np.flatnonzero(flat)
+        return cls(counts.shape, Radix(counts.shape), keys[None], flat[keys])
 
     @property
     def n_parents(self) -> int:

@@ -287,8 +287,7 @@ class _Gathered:
             else:
                 joint = self.kept_pair(parents[0], feature)
                 if joint is not None:
-                    by_label = np.ascontiguousarray(joint.transpose(2, 0, 1))
-                    known[feature, parents] = FamilyCounts.from_dense(by_label)
+                    known[feature, parents] = FamilyCounts.from_dense(joint.transpose(2, 0, 1))
         rest = [family for family in families if family not in known]
         if rest:
             counted = count_families(self.rows, rest, self._context, self._plan)

@@ -63,21 +63,16 @@ class LeaveOneOutTask:
     domain: Domain
     class_counts: Floats  # (n_classes,)
     max_k: int  # score 0 .. max_k parents
-    score: str
-    smoothing: str
+    score: int  # index into `SCORES`
+    strength: float  # weight of the shorter context's estimate
     # whether odds can replace posteriors: two classes, complete rows, unit weights
     binary: bool
-
-    @property
-    def strength(self) -> float:
-        """The weight of the shorter context's estimate."""
-        return STRENGTH[self.smoothing]
 
     @property
     def scale(self) -> float:
         """How many integer units make a loss of one, so that the sum over all rows fits 62 bits."""
         total = max(float(self.class_counts.sum()), 1.0)
-        return float(2.0 ** np.floor(62 - np.log2(total * WORST[SCORES.index(self.score)])))
+        return float(2.0 ** np.floor(62 - np.log2(total * WORST[self.score])))
 
     def start(self, chunk: Chunk, shares: Floats) -> Floats:
         """Return the odds or posteriors of a chunk's rows before any feature."""
@@ -204,7 +199,7 @@ class LeaveOneOut(Sums):
             # States in memory are changed in place: no engine runs a pass of this process twice.
             rows = next(kept.chunks()).rows
             rows = rows if in_place else rows.copy()
-        trie, score = tries[:6], SCORES.index(task.score)
+        trie, score = tries[:6], task.score
         if task.binary:
             native.score_odds(
                 chunk.codes, chunk.labels, *trie, tries.odds, score, task.scale, rows, state[0]
@@ -239,7 +234,7 @@ class LeaveOneOut(Sums):
 def mean_losses(task: LeaveOneOutTask, sums: Ints) -> Floats:
     """Turn sums of losses into means, or root means for the squared losses."""
     mean = sums / task.scale / max(float(task.class_counts.sum()), 1e-300)
-    return np.sqrt(mean) if SCORES.index(task.score) < 2 else mean
+    return np.sqrt(mean) if task.score < 2 else mean
 
 
 class _ParentLevel(NamedTuple):

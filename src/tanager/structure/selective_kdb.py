@@ -128,7 +128,8 @@ class SelectiveKDB(StructureLearner):
         rows, domain = counts.rows, counts.domain
         gaps = np.array([float(joint.sum()) < rows.total_weight for joint in counts.values])
         binary = not gaps.any() and domain.n_classes == 2 and not rows.weighted
-        task = LeaveOneOutTask(domain, counts.classes, max_k, self.score, self.smoothing, binary)
+        given = SCORES.index(self.score), STRENGTH[self.smoothing], binary
+        task = LeaveOneOutTask(domain, counts.classes, max_k, *given)
         sums, states = [], None
         groups = list(_groups(task, families, rows.n_rows, min(GROUP_BYTES, context.work_limit)))
         for at, group in enumerate(groups):

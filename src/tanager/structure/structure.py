@@ -100,9 +100,8 @@ class Structure:
         -1 if it has no parents, or no parent's family has the others.
         """
         families = dict(zip(self.selected, self.parent_indices, strict=True))
-        position = {feature: at for at, feature in enumerate(self.selected)}
         found = (_holder(parents, families) for parents in self.parent_indices)
-        return [-1 if holder is None else position[holder] for holder in found]
+        return [-1 if holder is None else self._places[holder] for holder in found]
 
     def is_moral(self) -> bool:
         """Return whether the parents of every feature are connected to each other.
@@ -169,8 +168,11 @@ class Structure:
 
     def parent_positions(self) -> tuple[tuple[int, ...], ...]:
         """Return each feature's parents as positions into `features`."""
-        place = {feature: at for at, feature in enumerate(self.selected)}
-        return tuple(tuple(place[p] for p in parents) for parents in self.parent_indices)
+        return tuple(tuple(self._places[p] for p in parents) for parents in self.parent_indices)
+
+    @cached_property
+    def _places(self) -> dict[int, int]:
+        return {feature: at for at, feature in enumerate(self.selected)}
 
     def summary(self) -> str:
         """Return a summary of its size: the number of features kept and of edges."""
@@ -208,10 +210,7 @@ class Structure:
 
     @cached_property
     def _order(self) -> tuple[int, ...]:
-        position = {feature: at for at, feature in enumerate(self.selected)}
-        sorter = TopologicalSorter(
-            {at: [position[p] for p in parents] for at, parents in enumerate(self.parent_indices)}
-        )
+        sorter = TopologicalSorter(dict(enumerate(self.parent_positions())))
         try:
             sorter.prepare()
         except CycleError as error:
