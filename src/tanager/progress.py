@@ -88,7 +88,7 @@ class LongWork(Progress):
 class RichProgress(Progress):
     """A live bar with rate and remaining time on a terminal or in a notebook."""
 
-    def __init__(self, *, transient: bool = False, console: Any = None) -> None:
+    def __init__(self) -> None:
         from rich import progress as rich
 
         self._bars: Any = rich.Progress(
@@ -99,8 +99,7 @@ class RichProgress(Progress):
             rich.TimeElapsedColumn(),
             rich.TimeRemainingColumn(),
             rich.TextColumn("{task.fields[info]}", markup=False),
-            console=console or _console(),
-            transient=transient,
+            console=_console(),
         )
         self._task: Any = None
         self._unit = "rows"

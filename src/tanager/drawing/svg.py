@@ -86,22 +86,15 @@ def arrow_tip(way: list[Point], width: float) -> list[Point]:
 LISTED = 40  # names in the title of a box of folded leaves
 
 
-def draw_svg(
-    plan: DrawingPlan,
-    *,
-    interactive: bool = False,
-    legend: bool = True,
-    label: str = "The network",
-) -> str:
+def draw_svg(plan: DrawingPlan, *, interactive: bool = False, label: str = "The network") -> str:
     """Return the drawing.
 
     interactive: whether features can be selected by mouse, keyboard and screen reader; otherwise
-        the drawing is one image.
-    legend: whether to put the legend below the drawing.
+        the drawing is one image, with the legend below it.
     label: its name for screen readers.
     """
     layout = lay_out(plan)
-    rows = legend_rows(plan) if legend else []
+    rows = [] if interactive else legend_rows(plan)
     width, height = drawing_size(layout, rows)
     text: str = (
         _environment()

@@ -142,7 +142,7 @@ class _Subject:
     def svg(self, plan: Any) -> str:
         """Return one of the drawings."""
         label = "The network, leaves folded" if plan.legend.folded else "The network"
-        return draw_svg(plan, interactive=True, legend=False, label=label)
+        return draw_svg(plan, interactive=True, label=label)
 
     @cached_property
     def features(self) -> list[dict[str, Any]]:
