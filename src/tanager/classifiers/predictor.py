@@ -22,7 +22,7 @@ from tanager.errors import ConfigurationError, DataError
 from tanager.estimator import Classifier
 from tanager.network import Network, NetworkInformation, explain_row
 from tanager.network.decisions import Calibration, PredictionSets, check_share, decide
-from tanager.network.drift import Drift
+from tanager.network.drift import Drift, familiarity, surprise
 from tanager.network.explanation import explain_rows
 from tanager.network.graph import estimator_html
 from tanager.network.nearest import find_nearest
@@ -49,6 +49,8 @@ class NetworkPredictor(Classifier):
     explain_row = explain_row
     next_question = find_questions
     nearest = find_nearest
+    familiarity = familiarity
+    surprise = surprise
 
     def predict(self, X: Any, *, abstain: float | None = None) -> NDArray[Any]:
         """Return the most probable class of each row.
@@ -171,17 +173,6 @@ class NetworkPredictor(Classifier):
         """
         require_probabilities(self._asked())
         return np.asarray(log_sum_exp(self.predict_joint_log_proba(X), axis=1))
-
-    def familiarity(self, X: Any) -> Floats:
-        """Return for each row the share of training rows at most as probable: low if unusual.
-
-        See `Network.familiarity`; `Network.surprise` shows which features make a row unusual.
-        """
-        return self._asked().familiarity(X)
-
-    def surprise(self, X: Any) -> Floats:
-        """Return log P(x_i | the rest of the row), (n_rows, n_features); see `Network.surprise`."""
-        return self._asked().surprise(X)
 
     def drift(self, X: Any, y: Any = None, *, alpha: float = 0.05, least: float = 0.02) -> Drift:
         """Compare rows with the training rows: which columns, pairs and class shares changed.

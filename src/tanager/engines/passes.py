@@ -229,17 +229,12 @@ class LocalEngine:
 
         with ThreadPoolExecutor(n_threads) as pool:
             futures = [pool.submit(work) for _ in range(n_threads)]
-            running = n_threads
             try:
-                while running:
-                    n_rows = done.get()
-                    if n_rows is None:
-                        running -= 1
-                    else:
+                for _ in range(n_threads):
+                    for n_rows in iter(done.get, None):  # until one of the threads ends
                         progress.advance(n_rows)
-            except BaseException:
+            finally:
                 stop.set()
-                raise
             return [future.result() for future in futures]
 
     def map(

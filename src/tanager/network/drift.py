@@ -128,7 +128,7 @@ def _log_probability(network: Network, codes: Codes, log_unseen: Floats) -> Floa
     return np.asarray(log_sum_exp(joint, axis=1) + log_unseen.sum(axis=0))
 
 
-def familiarity(network: Network, X: Any) -> Floats:
+def familiarity(model: Any, X: Any) -> Floats:
     """Return, per row, the share of training rows that are no more probable.
 
     Near 0 for a row unlike the training rows; shape (n_rows,), accurate to half a percent.
@@ -147,6 +147,7 @@ def familiarity(network: Network, X: Any) -> Floats:
     >>> network.familiarity([["rain", "cold"], ["sun", "cold"], ["hail", "warm"]]).round(2)
     array([0.6, 0.2, 0. ])
     """
+    network: Network = model._asked()
     require_probabilities(network)
     reference = reference_of(network)
     if reference.edited:
@@ -158,7 +159,7 @@ def familiarity(network: Network, X: Any) -> Floats:
     return reference.familiarity(_log_probability(network, *rows))
 
 
-def surprise(network: Network, X: Any) -> Floats:
+def surprise(model: Any, X: Any) -> Floats:
     """Return log P(x_i | the rest of the row), exact: which features make a row unusual.
 
     The lower, the more unusual the value given the others; shape (n_rows, n_features).
@@ -174,6 +175,7 @@ def surprise(network: Network, X: Any) -> Floats:
     array([[-0.48, -0.15],
            [-2.01, -1.96]])
     """
+    network: Network = model._asked()
     require_probabilities(network)
     codes, log_unseen = find_unseen(network, network.watching[1].encode(X))
     total, out = _log_probability(network, codes, log_unseen), log_unseen.T.copy()
