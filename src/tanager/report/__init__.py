@@ -3,8 +3,8 @@
 Pages have no further dependencies; plots need the extra `report`.
 """
 
-from tanager.report.effects import plot_effect, plot_table
 from tanager.report.model_page import write_report
+from tanager.report.models import plot_effect, plot_network, plot_table
 from tanager.report.page import write_comparison, write_drift
 from tanager.report.predictions import (
     plot_beeswarm,
@@ -12,7 +12,6 @@ from tanager.report.predictions import (
     plot_comparison,
     plot_explanation,
 )
-from tanager.report.structure import plot_network
 
 __all__ = [
     "plot_beeswarm",
