@@ -35,7 +35,7 @@ from tanager.cli.output import (
 from tanager.errors import ColumnWarning, ConfigurationError, DataError
 from tanager.evaluation import Contender, CrossValidation, Dataset, Experiment, Results
 from tanager.evaluation.metrics import DEFAULT_METRICS, known_number
-from tanager.evaluation.results import check_ending
+from tanager.evaluation.results import ENDINGS
 from tanager.evaluation.runs import RunFile
 from tanager.evaluation.summary import (
     ALPHA,
@@ -250,10 +250,8 @@ def _check_outputs(
     inputs: list[Path], run: Path | None, output: Path | None, html: Path | None, *, force: bool
 ) -> None:
     """Reject outputs that would overwrite the tables or an unrelated file."""
-    check_output(output, inputs, force=force)
+    check_output(output, inputs, ENDINGS, force=force)
     check_output(html, inputs, PAGES, force=force, option="--html")
-    if output is not None:
-        check_ending(output)
     if run is not None and run.exists():  # a run file is appended to, any other rejected
         refuse_input(run, inputs, "--run")
         RunFile(run).check()

@@ -131,7 +131,10 @@ class Results:
 
     def write(self, path: str | Path) -> None:
         """Write the tidy table as Parquet or CSV, by the file's extension."""
-        check_ending(path)
+        if Path(path).suffix not in ENDINGS:
+            raise ConfigurationError(
+                f"{Path(path).name}: allowed extensions are {' and '.join(ENDINGS)}."
+            )
         with replacing(path) as part:
             if Path(path).suffix == ".csv":
                 csv.write_csv(inert(self.table()), part)
@@ -226,15 +229,6 @@ class Results:
     def title(self, metric: str) -> str:
         """Return the display name of a metric."""
         return METRICS[metric].title if metric in METRICS else metric.replace("_", " ")
-
-
-def check_ending(path: str | Path) -> None:
-    """Reject a file for the cells whose extension isn't that of Parquet or CSV."""
-    if Path(path).suffix not in ENDINGS:
-        raise ConfigurationError(
-            f"{Path(path).name}: allowed extensions are {' and '.join(ENDINGS)}.",
-            parameter="output",
-        )
 
 
 def _is_done(cell: dict[str, Any]) -> bool:
