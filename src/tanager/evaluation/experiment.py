@@ -168,6 +168,8 @@ class Experiment:
         """Iterate over the grid, dataset by dataset, so that a worker keeps its table."""
         # With more rounds, the cells of the earlier ones stay the same.
         division = {k: v for k, v in self.protocol.to_dict().items() if k != "rounds"}
+        whole = self.to_dict()
+        common = {key: whole[key] for key in ("metrics", "keep", "seed", "bins")}
         for dataset in self.datasets:
             data = dataset.fingerprint()
             places = [(0, 0)] if dataset.train_rows is not None else list(self.protocol.places())
@@ -180,10 +182,7 @@ class Experiment:
                         "options": dict(contender.options),
                         "division": division if dataset.train_rows is None else None,
                         "place": [round_, fold],
-                        "metrics": list(self.metrics),
-                        "keep": list(self.keep),
-                        "seed": self.seed,
-                        "bins": self.bins,
+                        **common,
                     }
                     if contender.name in self.stamps:
                         facts["stamp"] = self.stamps[contender.name]
