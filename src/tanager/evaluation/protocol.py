@@ -26,7 +26,7 @@ class Split(NamedTuple):
     test: NDArray[np.int64]
 
 
-class Protocol:
+class _Rounds:
     """Rounds, each divided into parts; a place is a pair (round, part)."""
 
     rounds: int
@@ -40,14 +40,6 @@ class Protocol:
         """Iterate over (round, part)."""
         return product(range(self.rounds), range(self.n_parts))
 
-    def check(self, n_rows: int) -> None:
-        """Reject a table with too few rows."""
-        raise NotImplementedError
-
-    def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
-        """Split the rows for one place of the protocol."""
-        raise NotImplementedError
-
     def to_dict(self) -> dict[str, Any]:
         """Return the description for reports and run files."""
         found = asdict(self)  # type: ignore[call-overload]
@@ -55,7 +47,7 @@ class Protocol:
 
 
 @dataclass(frozen=True)
-class CrossValidation(Protocol):
+class CrossValidation(_Rounds):
     """Rounds of k-fold cross-validation.
 
     Parameters
@@ -117,7 +109,7 @@ class CrossValidation(Protocol):
 
 
 @dataclass(frozen=True)
-class LearningCurve(Protocol):
+class LearningCurve(_Rounds):
     """Growing training sets against the same test rows, as in Petitjean et al. (2018), figure 7.
 
     Parameters
@@ -175,6 +167,9 @@ class LearningCurve(Protocol):
         n_test = self._n_test(self.sizes[fold], n_rows)
         order = np.random.default_rng([seed, round_]).permutation(n_rows)
         return Split(np.sort(order[: self.sizes[fold]]), np.sort(order[n_rows - n_test :]))
+
+
+Protocol = CrossValidation | LearningCurve
 
 
 def _check_whole(name: str, value: Any, low: int, hint: str = "") -> None:

@@ -176,20 +176,18 @@ def score_intervals(results: Results, metric: str) -> Intervals | None:
 def _of_one_table(results: Results, metric: str) -> Intervals:
     from scipy import stats
 
-    scores = results.mean(metric)
-    dataset = scores.datasets[0]
-    order = [int(at) for at in scores.losses[0].argsort(kind="stable")]
-    centers, halves, n_cells = scores.values[0, order], [], 0
-    pooled = results.is_pooled(metric)
-    for at in order:
-        cells = results.cells(metric, dataset, scores.classifiers[at])
+    scores, deviation = results.mean(metric), results.deviation(metric).values[0]
+    dataset, pooled = scores.datasets[0], results.is_pooled(metric)
+    order = scores.losses[0].argsort(kind="stable").tolist()
+    names = tuple(scores.classifiers[at] for at in order)
+    n_cells, halves = 0, np.zeros(len(order))
+    for place, at in enumerate(order):
+        cells = results.cells(metric, dataset, names[place])
         n_cells = max(n_cells, len(cells))
-        halves.append(0.0)
         if len(cells) > 1 and not pooled:
-            ratio = float(np.mean([cell["n_test"] / cell["n_train"] for cell in cells]))
-            spread = np.std([cell[metric] for cell in cells], ddof=1)
-            spread *= np.sqrt(1 / len(cells) + ratio)
-            halves[-1] = float(stats.t.ppf(0.975, len(cells) - 1) * spread)
+            ratio = np.mean([cell["n_test"] / cell["n_train"] for cell in cells])
+            spread = deviation[at] * np.sqrt(1 / len(cells) + ratio)
+            halves[place] = stats.t.ppf(0.975, len(cells) - 1) * spread
     if pooled:
         meaning = "Over all held-out rows of a round, averaged over rounds; no interval is known."
     elif n_cells == 1:
@@ -200,8 +198,9 @@ def _of_one_table(results: Results, metric: str) -> Intervals:
             "sets. Paired tests are sharper than comparing these intervals."
         )
     better = "higher is better" if scores.greater else "lower is better"
+    centers = scores.values[0, order]
     return Intervals(
-        tuple(scores.classifiers[at] for at in order),
+        names,
         tuple(centers.tolist()),
         tuple((centers - halves).tolist()),
         tuple((centers + halves).tolist()),
