@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.codes.groups import finest_sizes, table_room
+from tanager.codes.groups import finest_sizes, group_codes, table_room
 from tanager.counts import Counts
 from tanager.estimator import is_whole
-from tanager.loglinear.residuals import MAX_ROWS, SHRINK
+from tanager.loglinear.residuals import MAX_ROWS, SHRINK, find_residuals
 from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.constraints import Limits
@@ -29,6 +29,7 @@ MAX_WORK = 1 << 28  # pairs times rows times classes
 MOST_PAIRED = 256  # maximum number of features considered in pairs
 ROOMY_PARENTS = 2  # a third only if its table has room for fine groups
 CELLS_PER_ROW = 0.5  # most in a table with more than three parents
+THINNING_KEY = 7_303  # key of the random stream that subsamples residuals
 INFORMATION = 0.3  # weight of conditional information relative to the gain
 
 
@@ -294,7 +295,14 @@ def _gains(counts: Counts, paired: Ints, plan: FitPlan) -> Floats:
     domain = counts.domain
     n_pairs = max(len(paired) * (len(paired) - 1) // 2, 1)
     most = min(MAX_ROWS, max(MAX_WORK // (n_pairs * domain.n_classes), 500))
-    rows = plan.residuals_of(counts, most)
+    if plan.groups is None:
+        rows = find_residuals(counts.rows, plan.context, most)
+    else:
+        rows = plan.residuals
+        if len(rows.weights) > most:
+            drawn = plan.context.generator(THINNING_KEY).permutation(len(rows.weights))
+            rows = rows.take(np.sort(drawn[:most]))
+        rows = rows._replace(codes=group_codes(rows.codes, plan.groups))
     singles, gains = np.zeros(len(paired)), np.zeros((len(paired),) * 2)
     native.score_gains(
         np.ascontiguousarray(rows.codes[paired]),

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Groups, Rows
-from tanager.codes.groups import group_codes, group_rows, learn_groups
+from tanager.codes.groups import group_rows, learn_groups
 from tanager.counts import Counts, PriorCounts
 from tanager.engines import FitContext
 from tanager.estimator import Estimator
@@ -22,8 +22,6 @@ from tanager.structure.structure import Structure
 if TYPE_CHECKING:
     from tanager.loglinear.residuals import Residuals
     from tanager.structure.constraints import Limits
-
-THINNING_KEY = 7_303  # key of the random stream that subsamples residuals
 
 
 @dataclass(frozen=True)
@@ -106,18 +104,6 @@ class FitPlan:
 
         assert self.rows is not None
         return find_residuals(self.rows, self.context)
-
-    def residuals_of(self, counts: Counts, max_rows: int) -> Residuals:
-        """Return residuals of at most `max_rows` of the rows behind a learner's counts."""
-        from tanager.loglinear.residuals import find_residuals
-
-        if self.groups is None:
-            return find_residuals(counts.rows, self.context, max_rows)
-        found = self.residuals
-        if len(found.weights) > max_rows:
-            drawn = self.context.generator(THINNING_KEY).permutation(len(found.weights))
-            found = found.take(np.sort(drawn[:max_rows]))
-        return found._replace(codes=group_codes(found.codes, self.groups))
 
 
 class StructureLearner(Estimator, ABC):

@@ -212,11 +212,13 @@ def fit(
     task = _changed(task, batch_size=training.rows_per_batch(rows.n_rows))
     info = dict[str, Any]()
     if training.tune:
-        task, info["search"] = _search(task, *_split(task, rows, context), start, context)
+        task, info["search"] = _search(task, rows, start, context)
     model = start(rows, context.generator(*task.key, START))
     model, trace = train(task, rows, model, context)
+    kind: Any = task.loss if hasattr(task.loss, "__qualname__") else type(task.loss)
+    name = f"{kind.__module__}.{kind.__qualname__}"
     info |= {
-        "loss": repr(task.loss) if isinstance(task.loss, RowLoss) else _name(task.loss),
+        "loss": repr(task.loss) if isinstance(task.loss, RowLoss) else name,
         "learning_rate": task.training.learning_rate,
         "dropout": task.training.dropout,
         "epochs": training.epochs,
@@ -225,28 +227,17 @@ def fit(
     return model, info
 
 
-def _name(loss: Loss) -> str:
-    kind = loss if hasattr(loss, "__qualname__") else type(loss)
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def _split(
-    task: Task, rows: TrainingRows, context: FitContext
-) -> tuple[TrainingRows, TrainingRows]:
-    """Return the training and validation rows."""
+def _search(
+    task: Task, rows: TrainingRows, start: Start, context: FitContext
+) -> tuple[Task, list[dict[str, float]]]:
+    """Return the task with the best configuration of a random search (section 4.2, setting I)."""
     if rows.n_rows < 2:
         raise ConfigurationError(
             f"{rows.n_rows} rows cannot be split for validation. Hint: tune=0 needs no split."
         )
     n_held = min(max(1, round(task.training.validation_fraction * rows.n_rows)), rows.n_rows - 1)
     shuffled = context.generator(*task.key, SPLIT).permutation(rows.n_rows)
-    return rows.take(np.sort(shuffled[n_held:])), rows.take(np.sort(shuffled[:n_held]))
-
-
-def _search(
-    task: Task, rows: TrainingRows, validation: TrainingRows, start: Start, context: FitContext
-) -> tuple[Task, list[dict[str, float]]]:
-    """Return the task with the best configuration of a random search (section 4.2, setting I)."""
+    validation, rows = (rows.take(np.sort(part)) for part in np.split(shuffled, [n_held]))
     table: list[dict[str, float]] = []
     for number in range(task.training.tune):
         key = (*task.key, SEARCH, number)
