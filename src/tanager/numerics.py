@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Item = TypeVar("Item")
 
 # Stands for log 0: exp gives 0, and a row that no class allows still has a posterior. A row without
 # it doesn't get near half of it, even with ten thousand columns.
@@ -28,6 +29,25 @@ def starts_of(sizes: Sequence[int] | NDArray[np.integer]) -> Ints:
     [0, 2, 2, 5]
     """
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def split_by_size(items: Iterable[Item], sizes: Iterable[int], limit: int) -> list[list[Item]]:
+    """Split items, in order, into groups whose sizes add up to the limit at most.
+
+    An item beyond the limit is alone.
+
+    >>> split_by_size("abcd", [3, 2, 2, 9], limit=5)
+    [['a', 'b'], ['c'], ['d']]
+    """
+    groups: list[list[Item]] = []
+    room = -1
+    for item, size in zip(items, sizes, strict=True):
+        if size > room:
+            groups.append([])
+            room = limit
+        groups[-1].append(item)
+        room -= size
+    return groups
 
 
 def log_or_zero(values: Floats) -> Floats:

@@ -18,7 +18,7 @@ from tanager.counts.runs import Radix, RunStack, collapse, recode
 from tanager.counts.tree import ContextTree, tree_from_cells
 from tanager.engines import FitContext, Sums
 from tanager.errors import ConfigurationError, MemoryBoundError
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats, Ints, split_by_size
 
 MOST_LABELS = 65_535  # labels are uint16
 
@@ -263,24 +263,15 @@ def _radix(domain: Domain, parent_arities: Ints, family: Family) -> Radix:
     return Radix(arities, (*parents, feature))
 
 
-def split_families(
-    radices: Sequence[Radix], n_rows: int, context: FitContext
-) -> Iterator[list[Radix]]:
+def split_families(radices: Sequence[Radix], n_rows: int, context: FitContext) -> list[list[Radix]]:
     """Split families, in order, so that the counts of a group fit in memory for any rows."""
     jobs = int(getattr(context.engine, "n_jobs", 1))
-    group, total = list[Radix](), 0
-    for radix in radices:
-        n_cells = prod(radix.arities)
-        size = 8 * n_cells * jobs
-        if n_cells > DENSE_CELLS:
-            size = RUN_BYTES * min(n_cells * jobs, n_rows)
-        if group and total + size > context.work_limit:
-            yield group
-            group, total = [], 0
-        group.append(radix)
-        total += size
-    if group:
-        yield group
+    dense = [jobs * prod(radix.arities) for radix in radices]
+    sizes = [
+        8 * n_cells if n_cells <= jobs * DENSE_CELLS else RUN_BYTES * min(n_cells, n_rows)
+        for n_cells in dense
+    ]
+    return split_by_size(radices, sizes, context.work_limit)
 
 
 CellCounts = tuple[Floats | RunStack, ...]  # of each family

@@ -12,7 +12,7 @@ from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts.runs import NO_WEIGHTS
 from tanager.engines import Sums
-from tanager.numerics import Floats, Ints, starts_of
+from tanager.numerics import Floats, Ints, split_by_size, starts_of
 
 PASS_CELLS = 1 << 24  # cells gathered in one pass: 128 MiB per thread
 PAIR_CELLS = 1 << 23  # larger pairs are wide: only the cells seen are stored
@@ -83,12 +83,7 @@ def pair_tiles(
     if not wide and all_cells <= pass_cells:
         return [(features, features)] if len(features) > 1 else [], wide
     edge = int((pass_cells / domain.n_classes) ** 0.5)  # number of values in a block
-    starts, held = list[int](), 0
-    for at, arity in enumerate(arities.tolist()):
-        full = held > 0 and held + arity > edge
-        held = arity if full else held + arity
-        starts += [at] if full else []
-    blocks = np.split(features, starts)
+    blocks = list(map(np.array, split_by_size(features.tolist(), arities.tolist(), edge)))
     return [(a, b) for at, a in enumerate(blocks) for b in blocks[at:]], wide
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import product
 from math import isqrt
 from numbers import Integral, Real
 from typing import Any
@@ -361,13 +362,9 @@ def image_order(choice: str, height: int, width: int) -> list[int]:
 
 
 def _diagonal(side: int) -> list[tuple[int, int]]:
-    pixels = []
-    for row in range(side):
-        for column in range(row + 1):
-            pixels.append((row, column))
-            if column < row:
-                pixels.append((column, row))
-    return pixels
+    """Sort pixels by the larger coordinate, then the smaller, the lower triangle first."""
+    pixels = product(range(side), range(side))
+    return sorted(pixels, key=lambda pixel: (max(pixel), min(pixel), pixel[1] > pixel[0]))
 
 
 def _outwards(side: int) -> list[tuple[int, int]]:

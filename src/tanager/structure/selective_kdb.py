@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from tanager.counts import Counts, Family, build_trees, most_cells
 from tanager.engines import FitContext
 from tanager.engines.keeping import Store
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats, Ints, split_by_size
 from tanager.structure.chance import adjusted_cmi
 from tanager.structure.constraints import Limits
 from tanager.structure.kdb import choose_parents, feature_order
@@ -131,7 +130,7 @@ class SelectiveKDB(StructureLearner):
         given = SCORES.index(self.score), STRENGTH[self.smoothing], binary
         task = LeaveOneOutTask(domain, counts.classes, max_k, *given)
         sums, states = [], None
-        groups = list(_groups(task, families, rows.n_rows, min(GROUP_BYTES, context.work_limit)))
+        groups = _groups(task, families, rows.n_rows, min(GROUP_BYTES, context.work_limit))
         for at, group in enumerate(groups):
             trees = build_trees(
                 rows, group, context, most_cells(len(families)), domain.arities + gaps
@@ -155,22 +154,17 @@ class SelectiveKDB(StructureLearner):
 
 def _groups(
     task: LeaveOneOutTask, families: list[Family], n_rows: int, limit: int
-) -> Iterator[list[Family]]:
+) -> list[list[Family]]:
     """Split families, in order, so that the tries of a group take about `limit` bytes at most."""
-    group: list[Family] = []
-    total = 0
+    cell_bytes = 24 + (16 if task.binary else 16 * task.domain.n_classes)
+    sizes = []
     for feature, parents in families:
         combinations, size = 1, 0
-        cell_bytes = 24 + (16 if task.binary else 16 * task.domain.n_classes)
         for member in (feature, *parents):
             combinations = min(combinations * int(task.domain.arities[member]), n_rows)
             size += combinations * cell_bytes
-        if group and total + size > limit:
-            yield group
-            group, total = [], 0
-        group.append((feature, parents))
-        total += size
-    yield group
+        sizes.append(size)
+    return split_by_size(families, sizes, limit) or [list[Family]()]
 
 
 def _possible(surface: Floats, limits: Limits, order: Ints) -> Floats:
