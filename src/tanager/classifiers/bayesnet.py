@@ -19,7 +19,7 @@ from tanager.classifiers.fitting import (
     open_progress,
     warn_of_columns,
 )
-from tanager.classifiers.predictor import NetworkPredictor
+from tanager.classifiers.prediction import NetworkPredictor
 from tanager.classifiers.priors import (
     check_class_weight,
     class_shares,
