@@ -107,20 +107,18 @@ class Codebook(Frozen):
         """Return whether the values of a feature are ignored."""
         return name in self.readings and self.readings[name].kind == "nothing"
 
-    def encode_chunk(self, columns: Sequence[pa.Array], matrix: NDArray[Any] | None) -> Codes:
-        """Return the codes of some rows, passed as one array per feature or as a numeric matrix."""
-        if matrix is not None:
-            if self.takes_matrix:
-                out = np.empty((len(self.columns), matrix.shape[0]), dtype=self.dtype)
-                self._tables.encode(as_kernel_matrix(matrix), out)
-                return out
-            by_column = np.ascontiguousarray(matrix.T)
-            columns = [pa.array(values, from_pandas=True) for values in by_column]
-        n_rows = len(columns[0])
-        out = np.empty((len(self.columns), n_rows), dtype=self.dtype)
+    def encode_columns(self, columns: Sequence[pa.Array]) -> Codes:
+        """Return the codes of some rows, passed as one array per feature."""
+        out = np.empty((len(self.columns), len(columns[0])), dtype=self.dtype)
         for column, array, codes in zip(self.columns, columns, out, strict=True):
             reading = self.readings.get(column.name)
             column.encode(array if reading is None else reading.read(array, column.name), codes)
+        return out
+
+    def encode_matrix(self, matrix: NDArray[Any]) -> Codes:
+        """Return the codes of a numeric matrix, (n_rows, n_features), if `takes_matrix`."""
+        out = np.empty((len(self.columns), matrix.shape[0]), dtype=self.dtype)
+        self._tables.encode(as_kernel_matrix(matrix), out)
         return out
 
     @cached_property
@@ -275,14 +273,14 @@ class MatchedTable:
         if self.codebook.takes_matrix and not others:
             matrix = fragment.matrix(self.features)
             if matrix is not None:
-                yield CodedBatch(self.codebook.encode_chunk((), matrix), None, fragment.start)
+                yield CodedBatch(self.codebook.encode_matrix(matrix), None, fragment.start)
                 return
         start = fragment.start
         for batch in fragment.batches(self.columns):
             if batch.num_rows:
                 arrays = [batch.column(name) for name in self.features]
                 kept = batch.select(others) if others else None
-                yield CodedBatch(self.codebook.encode_chunk(arrays, None), kept, start)
+                yield CodedBatch(self.codebook.encode_columns(arrays), kept, start)
                 start += batch.num_rows
 
     def batches(self) -> Iterator[CodedBatch]:

@@ -11,10 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from tanager.codes.codebook import Codebook
-from tanager.codes.columns import as_kernel_matrix
 from tanager.codes.rows import Chunk, Rows, exact_weights
 from tanager.codes.targets import as_weights, check_weights, code_labels, weight_column
-from tanager.codes.values import to_numbers
 from tanager.errors import DataError
 from tanager.numerics import Floats, Ints
 from tanager.sources import Fragment, Source
@@ -26,8 +24,7 @@ if TYPE_CHECKING:
 class RawChunk(NamedTuple):
     """Some rows."""
 
-    columns: Sequence[pa.Array]  # one per feature; empty if the features are a matrix
-    matrix: NDArray[Any] | None  # (n_rows, n_features), numeric
+    columns: Sequence[pa.Array]  # one per feature
     labels: Any  # pyarrow.Array, or ndarray of uint16 if the target was passed as an array
     weights: Floats | None
     start: int  # index of the first row in the source
@@ -45,18 +42,6 @@ class RawChunk(NamedTuple):
             return self.row_index
         return np.arange(self.start, self.start + self.n_rows)
 
-    def column(self, i: int) -> pa.Array:
-        """Return feature i."""
-        if self.matrix is None:
-            return self.columns[i]
-        return pa.array(np.ascontiguousarray(self.matrix[:, i]), from_pandas=True)
-
-    def numbers(self, i: int, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
-        """Return feature i as int64 or float64, and the mask of its nulls (None if it has none)."""
-        if self.matrix is None:
-            return to_numbers(self.columns[i], name)
-        return as_kernel_matrix(self.matrix[:, i]), None
-
     def positive(self) -> RawChunk:
         """Return the rows with a positive weight."""
         weights = self.weights
@@ -67,7 +52,6 @@ class RawChunk(NamedTuple):
         labels = self.labels
         return RawChunk(
             [column.filter(mask) for column in self.columns],
-            None if self.matrix is None else self.matrix[kept],
             labels[kept] if isinstance(labels, np.ndarray) else labels.filter(mask),
             weights[kept],
             self.start,
@@ -94,24 +78,22 @@ class RawPiece:
 
     def chunks(self) -> Iterator[RawChunk]:
         """Read the rows."""
-        start = self.fragment.start
         matrix = self.fragment.matrix(self.features) if self.features else None
-        columns = [] if matrix is not None else list(self.features)
-        n, at = len(columns), 0
-        columns += [name for name in (self.target, self.weight) if name is not None]
-        if not columns:
-            yield RawChunk((), matrix, self.labels, self.weights, start)
-            return
-        for batch in self.fragment.batches(columns):
-            rows = slice(at, at + batch.num_rows)
+        names = [] if matrix is not None else list(self.features)
+        n, at = len(names), 0
+        names += [name for name in (self.target, self.weight) if name is not None]
+        for batch in self.fragment.batches(names):
+            start, rows = self.fragment.start + at, slice(at, at + batch.num_rows)
+            columns: Sequence[pa.Array] = batch.columns[:n]
+            if matrix is not None:  # Arrow needn't look for NaN
+                columns = [pa.array(values) for values in np.ascontiguousarray(matrix[rows].T)]
             labels = batch.column(n) if self.labels is None else self.labels[rows]
             weights = None if self.weights is None else self.weights[rows]
             if self.weight is not None:
-                weights = weight_column(batch.columns[-1], self.weight, start + at)
-                check_weights(weights, start + at)
+                weights = weight_column(batch.columns[-1], self.weight, start)
+                check_weights(weights, start)
             if batch.num_rows:
-                block = None if matrix is None else matrix[rows]
-                yield RawChunk(batch.columns[:n], block, labels, weights, start + at)
+                yield RawChunk(columns, labels, weights, start)
             at += batch.num_rows
 
 
@@ -166,7 +148,7 @@ class RowCoder:
                 labels = code_labels(self.codebook.target, labels, piece.target, raw.start)
             if self.weighted and raw.weights is not None:
                 weights = exact_weights(raw.weights, self.total_weight)
-            codes = self.codebook.encode_chunk(raw.columns, raw.matrix)
+            codes = self.codebook.encode_columns(raw.columns)
             yield Chunk(codes, labels, weights, raw.start, raw.row_index)
 
 

@@ -27,6 +27,7 @@ from tanager.codes.values import (
     infinite_error,
     sort_values,
     to_family,
+    to_numbers,
     too_many_error,
     unite_values,
 )
@@ -249,9 +250,9 @@ class SeeingPass:
         numbers = []
         for at, one in enumerate(state.features):
             if isinstance(one, SeenCategory):
-                one.add(kept.column(at))
+                one.add(kept.columns[at])
             else:
-                numbers.append(one.add(*kept.numbers(at, one.name)))
+                numbers.append(one.add(*to_numbers(kept.columns[at], one.name)))
         if numbers:
             state.sample.add(kept.indices, numbers, ids, kept.weights)
         return state
@@ -339,7 +340,7 @@ class _ValueWeights(Sums):
         if chunk.weights is not None:
             weights = exact_weights(chunk.weights, self.total_weight)
         for sums, (at, values) in zip(state, self.values.items(), strict=True):
-            array = chunk.column(at).dictionary_encode()
+            array = chunk.columns[at].dictionary_encode()
             given = to_family(array.dictionary, "text", "")
             place = pc.index_in(given, value_set=values).take(array.indices)
             known = place.is_valid().to_numpy(zero_copy_only=False)

@@ -151,8 +151,7 @@ class Fragment:
 
     def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:
         """Return columns that form a numeric matrix, (n_rows, n_columns), or None if they don't."""
-        changed = self.changes and any(name in self.changes for name in columns)
-        return None if changed else self.part.matrix(columns)
+        return self.part.matrix(columns) if self.changes.keys().isdisjoint(columns) else None
 
     def batches(self, columns: Sequence[str]) -> Batches:
         """Read these columns, in this order, at most `BATCH_ROWS` rows at a time."""
@@ -162,7 +161,7 @@ class Fragment:
             read = self.part.read(schema)
         else:  # the number of rows is known without reading
             read = iter(blank_table(self.n_rows).to_batches(BATCH_ROWS))
-        as_it_is = schema.names == list(columns) and not self.changes
+        as_it_is = schema.names == list(columns) and self.changes.keys().isdisjoint(columns)
         for batch in read:
             yield batch if as_it_is else self._make(batch, columns)
 
