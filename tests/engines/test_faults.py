@@ -138,7 +138,7 @@ def test_arrays_from_workers_stand_where_compiled_loops_take_them(dask_client, t
     model = fit(rows)
     expected = model.predict_proba(rows.drop_columns(["y"]))
     model.engine = dask_client
-    features = open_source(tmp_path / "rows.parquet", columns=model.feature_names_in_.tolist())
+    features = open_source(tmp_path / "rows.parquet").select(model.feature_names_in_.tolist())
     np.testing.assert_array_equal(model.predict_proba(features), expected)
 
 

@@ -66,7 +66,7 @@ def test_every_format_streams_the_same_rows_again_and_again(tmp_path, monkeypatc
     assert rows_of(source) == TABLE.to_pylist()
     assert max(batch.num_rows for batch in source.batches()) == 3
     assert rows_of(source, columns=["n", "text"])[1] == {"n": 2, "text": "b"}
-    assert rows_of(open_source(str(path), columns=["n"])) == [{"n": n} for n in (1, 2, 3, 4)]
+    assert rows_of(open_source(str(path)).select(["n"])) == [{"n": n} for n in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize("name", WRITERS)

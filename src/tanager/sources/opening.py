@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import ColumnTypeError, DataError, invalid, listed
+from tanager.errors import ColumnTypeError, DataError, invalid
 from tanager.registry import load_plugin
 from tanager.sources.datasets import (
     DATABASES,
@@ -39,14 +39,12 @@ _KINDS = (
 )
 
 
-def open_source(
-    X: Any, *, columns: Sequence[str] | None = None, style: TextStyle | None = None
-) -> Source:
+def open_source(X: Any, *, style: TextStyle | None = None) -> Source:
     """Open any table as a source, whose rows are read where they are needed.
 
-    `columns` selects and orders columns; `style` defines how texts are interpreted. Streams and
-    readers are read into memory; files, datasets, queries and DuckDB relations are never read as a
-    whole. Neither pandas nor polars nor DuckDB is imported.
+    `style` defines how texts are interpreted. Streams and readers are read into memory; files,
+    datasets, queries and DuckDB relations are never read as a whole. Neither pandas nor polars nor
+    DuckDB is imported.
 
     >>> source = open_source([["sunny", 31.5], ["rainy", None]])
     >>> source.names, source.n_rows
@@ -57,17 +55,8 @@ def open_source(
     X = _from_address(X)
     paths = [X] if isinstance(X, str | Path) else X if isinstance(X, list | tuple) else []
     if paths and all(isinstance(path, str | Path) for path in paths):
-        source = open_files(paths, style)
-    else:
-        source = _open(X) if style is None else apply_style(_open(X), style)
-    if columns is None or tuple(columns) == source.names:
-        return source
-    absent = [name for name in columns if name not in source.names]
-    if absent:
-        raise DataError(
-            f"No column {listed(absent)} in the table. Its columns are: {listed(source.names)}."
-        )
-    return source.select(columns)
+        return open_files(paths, style)
+    return _open(X) if style is None else apply_style(_open(X), style)
 
 
 def open_table(
@@ -120,7 +109,7 @@ def open_table(
         source.check_has(names, option)
     source = source.known_rows(needed) if needed else source
     kept = [name for name in source.names if name not in left_out]
-    return source if len(kept) == len(source.names) else open_source(source, columns=kept)
+    return source if len(kept) == len(source.names) else source.select(kept)
 
 
 def _listed(given: Any, name: str) -> tuple[str, ...]:
