@@ -241,8 +241,16 @@ def distinct_values(array: pa.Array, name: str) -> tuple[pa.Array, bool]:
             values = values.cast(pa.int64())
         except pa.ArrowInvalid as error:
             raise _wide_error(name, "integers past 2^63") from error
-    values = _to_floats(values, name) if family == "real" else to_family(values, family, name)
-    return values, missing
+    if family != "real":
+        return to_family(values, family, name), missing
+    numbers, _ = to_numbers(values, name)
+    if np.isinf(numbers).any():
+        raise infinite_error(name)
+    # -0.0 and 0.0 are the same number.
+    found = np.unique(numbers[~np.isnan(numbers)] + 0.0)
+    if pa.types.is_decimal(values.type) and len(found) < len(values):
+        raise _wide_error(name, "decimals of more digits than a float holds")
+    return pa.array(found), missing
 
 
 def distinct_integers(numbers: Ints) -> Ints:
@@ -251,20 +259,6 @@ def distinct_integers(numbers: Ints) -> Ints:
     if high - low >= DENSE_RANGE or not len(numbers):
         return np.unique(numbers)
     return np.flatnonzero(np.bincount(numbers - low)) + low
-
-
-def _to_floats(values: pa.Array, name: str) -> pa.Array:
-    """Return distinct numbers as floats, ascending, without NaN."""
-    exact = pa.types.is_decimal(values.type)
-    floats = decimals_to_floats(values) if exact else values.cast(pa.float64(), safe=False)
-    numbers = plain_numbers(floats)
-    if np.isinf(numbers).any():
-        raise infinite_error(name)
-    # -0.0 and 0.0 are the same number.
-    found = np.unique(numbers[~np.isnan(numbers)] + 0.0)
-    if exact and len(found) < len(values):
-        raise _wide_error(name, "decimals of more digits than a float holds")
-    return pa.array(found)
 
 
 def _wide_error(name: str, what: str) -> DataError:
