@@ -7,7 +7,7 @@ that aren't what they seem, and decides what to do with them.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -136,26 +136,23 @@ def audit_columns(table: Source, features: Collection[str], kept: Collection[str
 
 
 def _look(table: Source, columns: Sequence[str]) -> dict[str, pa.ChunkedArray]:
-    """Return the audited rows of some columns."""
-    batches = list(_sample(table, list(columns)))
-    return {name: pa.chunked_array([one.column(name) for one in batches]) for name in columns}
+    """Return the audited rows of some columns.
 
-
-def _sample(table: Source, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Iterate over all rows in memory, or over the first rows of up to eight fragments of files."""
-    if table.in_memory:
-        yield from table.batches(columns)
-        return
-    fragments = table.fragments()
-    chosen = np.unique(np.linspace(0, len(fragments) - 1, 8).astype(int))
-    room = AUDIT_ROWS // len(chosen)
-    for at in chosen:
+    These are all rows of a table in memory, and the first rows of up to eight fragments of files.
+    """
+    fragments, room = table.fragments(), table.n_rows
+    if not table.in_memory:
+        chosen = np.unique(np.linspace(0, len(fragments) - 1, 8).astype(int))
+        fragments, room = [fragments[at] for at in chosen], AUDIT_ROWS // len(chosen)
+    batches = []
+    for fragment in fragments:
         left = room
-        for batch in fragments[at].batches(columns):
-            yield batch.slice(0, left)
+        for batch in fragment.batches(columns):
+            batches.append(batch.slice(0, left))
             left -= batch.num_rows
             if left <= 0:
                 break
+    return {name: pa.chunked_array([one.column(name) for one in batches]) for name in columns}
 
 
 def _distinct_texts(column: pa.ChunkedArray) -> tuple[pa.Array, int]:
