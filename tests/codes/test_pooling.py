@@ -17,7 +17,7 @@ from tanager.errors import ColumnWarning, DataError
 @pytest.fixture
 def few_codes(monkeypatch):
     """Columns have five codes at most."""
-    for module in ("seeing", "values"):
+    for module in ("learning", "seeing", "values"):
         monkeypatch.setattr(f"tanager.codes.{module}.MAX_ARITY", 5)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -19,19 +20,20 @@ from tanager.codes.audit import (
     read_orders,
 )
 from tanager.codes.codebook import Codebook, MatchedTable
-from tanager.codes.coding import RawRows, code_rows
 from tanager.codes.columns import CategoricalColumn
 from tanager.codes.groups import check_bins
 from tanager.codes.reading import Reading, read_columns
-from tanager.codes.rows import MAX_CELLS, Rows, exact_weights
+from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Chunk, Rows, exact_weights
 from tanager.codes.seeing import (
     Making,
+    RawChunk,
+    RawPiece,
+    RawRows,
     SeeingPass,
     Seen,
     SeenCategory,
     SeenFeature,
     SeenNumeric,
-    pool_rare,
 )
 from tanager.codes.targets import (
     as_labels,
@@ -42,14 +44,19 @@ from tanager.codes.targets import (
     ordered_target,
     target_column,
 )
-from tanager.codes.values import family_of, has_order, temporal_kind
+from tanager.codes.values import (
+    can_pool,
+    family_of,
+    has_order,
+    sort_values,
+    temporal_kind,
+    to_family,
+)
+from tanager.engines import FitContext, Sums
 from tanager.errors import DataError, invalid, listed, nearest
-from tanager.numerics import Ints
+from tanager.numerics import Floats, Ints
 from tanager.sources import Source, open_source
 from tanager.sources.gate import check_text, value_type
-
-if TYPE_CHECKING:
-    from tanager.engines import FitContext
 
 MAX_SAMPLE = 200_000  # rows of files from which cut points are learned
 SAMPLE_CELLS = {False: 16_000_000, True: 1 << 27}  # numbers in a sample: from files, in memory
@@ -260,6 +267,102 @@ def _blank_features(
         else:
             found.append(SeenNumeric(name, temporal))
     return found
+
+
+def pool_rare(seen: Seen, raw: RawRows, missing: str, context: FitContext) -> list[Finding]:
+    """Reduce categories with too many values to the most frequent ones; return what was done.
+
+    The rows are read once more to weigh the values of these columns. Ordered values aren't pooled,
+    and are rejected later. Of equally frequent values the first are kept, except for values that
+    occur in a single row. (If the least weight isn't that of one row, the weights don't represent
+    frequencies.)
+    """
+    many = {
+        at: one
+        for at, one in enumerate(seen.features)
+        if isinstance(one, SeenCategory) and one.n_codes(missing) > MAX_ARITY
+        if one.order is None and can_pool(one.values)
+    }
+    if not many:
+        return []
+    texts = {at: sort_values(one.values.cast(pa.string())) for at, one in many.items()}
+    weighing = _ValueWeights(texts, float(seen.total_weight))
+    sums = context.engine.run(weighing, raw, context.progress, "rare values")
+    findings = []
+    for one, values, weights in zip(many.values(), texts.values(), sums, strict=True):
+        n_own = 1 + (one.missing and missing == "value")  # codes of the others, and of "missing"
+        kept = np.argsort(-weights, kind="stable")[: MAX_ARITY - n_own]
+        kept = kept[weights[kept] > 1.0] if weights.min() == 1.0 else kept
+        one.values, one.pooled = values.take(pa.array(kept)), True
+        rarest = (
+            f"the {len(values) - len(kept):,} rarest" if len(kept) else "none occurs twice, so all"
+        )
+        reason = f"{len(values):,} different values: {rarest} share one code"
+        findings.append(Finding(one.name, "many values", "pooled", reason))
+    return findings
+
+
+@dataclass(frozen=True)
+class _ValueWeights(Sums):
+    """Sums the weights of rows by value, for some categorical features."""
+
+    values: Mapping[int, pa.Array]  # the distinct values, as text, by index of the feature
+    total_weight: float
+
+    def zero(self) -> tuple[Floats, ...]:
+        return tuple(np.zeros(len(values)) for values in self.values.values())
+
+    def update(self, state: tuple[Floats, ...], chunk: RawChunk) -> tuple[Floats, ...]:
+        import pyarrow.compute as pc
+
+        chunk = chunk.positive()
+        weights = None
+        if chunk.weights is not None:
+            weights = exact_weights(chunk.weights, self.total_weight)
+        for sums, (at, values) in zip(state, self.values.items(), strict=True):
+            array = chunk.columns[at].dictionary_encode()
+            given = to_family(array.dictionary, "text", "")
+            place = pc.index_in(given, value_set=values).take(array.indices)
+            known = place.is_valid().to_numpy(zero_copy_only=False)
+            found = place.drop_null().to_numpy(zero_copy_only=False)
+            sums += np.bincount(found, None if weights is None else weights[known], len(sums))
+        return state
+
+
+@dataclass(frozen=True, eq=False)
+class RowCoder:
+    """Codes pieces of raw rows; rows with a weight of zero are skipped."""
+
+    codebook: Codebook
+    weighted: bool  # whether any weight differs from one
+    total_weight: float  # the sum of the weights of all rows
+
+    def __call__(self, piece: RawPiece) -> Iterator[Chunk]:
+        """Iterate over the coded chunks."""
+        for raw in map(RawChunk.positive, piece.chunks()):
+            if not raw.n_rows:
+                continue
+            labels, weights = raw.labels, None
+            if not isinstance(labels, np.ndarray):
+                # Rows are only dropped once a pass over the weights has ruled out nulls.
+                labels = code_labels(self.codebook.target, labels, piece.target, raw.start)
+            if self.weighted and raw.weights is not None:
+                weights = exact_weights(raw.weights, self.total_weight)
+            codes = self.codebook.encode_columns(raw.columns)
+            yield Chunk(codes, labels, weights, raw.start, raw.row_index)
+
+
+def code_rows(
+    raw: RawRows,
+    codebook: Codebook,
+    weighted: bool,
+    total_weight: float,
+    context: FitContext,
+) -> Rows:
+    """Code all rows, and keep the codes where they were made."""
+    coder = RowCoder(codebook, weighted, total_weight)
+    pieces = context.engine.keep(coder, raw.pieces(), context.rows_limit, context.progress, "codes")
+    return Rows(codebook.domain, pieces, weighted=weighted, total_weight=total_weight)
 
 
 def encode_rows(

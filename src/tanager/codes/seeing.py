@@ -1,8 +1,8 @@
-"""The statistics collected in one pass over the raw rows (`Seen`), and the columns made of them."""
+"""Raw rows, the statistics collected in one pass over them (`Seen`), and the columns made of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
@@ -12,15 +12,19 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.audit import Finding
-from tanager.codes.coding import RawChunk, RawRows
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.groups import learn_cuts, see_numbers
 from tanager.codes.hashing import RowSample
-from tanager.codes.rows import MAX_ARITY, exact_weights
-from tanager.codes.targets import check_n_classes, check_no_null, exact_sum
+from tanager.codes.rows import MAX_ARITY
+from tanager.codes.targets import (
+    as_weights,
+    check_n_classes,
+    check_no_null,
+    check_weights,
+    exact_sum,
+    weight_column,
+)
 from tanager.codes.values import (
-    can_pool,
     distinct_values,
     family_of,
     has_order,
@@ -31,12 +35,120 @@ from tanager.codes.values import (
     too_many_error,
     unite_values,
 )
-from tanager.engines import FitContext, Sums
 from tanager.errors import ConfigurationError, DataError, listed
 from tanager.numerics import Floats, Ints
+from tanager.sources import Fragment, Source
 
 OTHERS = "(other values)"  # the name of the code shared by rare values
 _WORDS = {"integer": "whole numbers", "real": "numbers", "boolean": "booleans", "text": "text"}
+
+
+class RawChunk(NamedTuple):
+    """Some rows."""
+
+    columns: Sequence[pa.Array]  # one per feature
+    labels: Any  # pyarrow.Array, or ndarray of uint16 if the target was passed as an array
+    weights: Floats | None
+    start: int  # index of the first row in the source
+    row_index: Ints | None = None  # None: start, start + 1, ...
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.labels)
+
+    @property
+    def indices(self) -> Ints:
+        """The row indices in the source."""
+        if self.row_index is not None:
+            return self.row_index
+        return np.arange(self.start, self.start + self.n_rows)
+
+    def positive(self) -> RawChunk:
+        """Return the rows with a positive weight."""
+        weights = self.weights
+        if weights is None or weights.all():
+            return self
+        kept = weights > 0
+        mask = pa.array(kept)
+        labels = self.labels
+        return RawChunk(
+            [column.filter(mask) for column in self.columns],
+            labels[kept] if isinstance(labels, np.ndarray) else labels.filter(mask),
+            weights[kept],
+            self.start,
+            self.indices[kept],
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RawPiece:
+    """Where to read some rows: a fragment, the roles of its columns, and separate arrays."""
+
+    fragment: Fragment
+    features: tuple[str, ...]
+    target: str | None  # names of columns
+    weight: str | None
+    # class codes of the fragment's rows, if the target isn't a column
+    labels: NDArray[np.uint16] | None
+    weights: Floats | None  # weights of the rows, if they aren't a column
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return self.fragment.n_rows
+
+    def chunks(self) -> Iterator[RawChunk]:
+        """Read the rows."""
+        matrix = self.fragment.matrix(self.features) if self.features else None
+        names = [] if matrix is not None else list(self.features)
+        n, at = len(names), 0
+        names += [name for name in (self.target, self.weight) if name is not None]
+        for batch in self.fragment.batches(names):
+            start, rows = self.fragment.start + at, slice(at, at + batch.num_rows)
+            columns: Sequence[pa.Array] = batch.columns[:n]
+            if matrix is not None:  # Arrow needn't look for NaN
+                columns = [pa.array(values) for values in np.ascontiguousarray(matrix[rows].T)]
+            labels = batch.column(n) if self.labels is None else self.labels[rows]
+            weights = None if self.weights is None else self.weights[rows]
+            if self.weight is not None:
+                weights = weight_column(batch.columns[-1], self.weight, start)
+                check_weights(weights, start)
+            if batch.num_rows:
+                yield RawChunk(columns, labels, weights, start)
+            at += batch.num_rows
+
+
+class RawRows:
+    """A table with labels and weights (column names or one value per row), split into pieces."""
+
+    def __init__(
+        self,
+        source: Source,
+        features: Sequence[str],
+        target: str | None,
+        labels: NDArray[np.uint16] | None,
+        sample_weight: Any,
+    ) -> None:
+        self.n_rows = source.n_rows
+        if labels is not None and len(labels) != source.n_rows:
+            raise DataError(
+                "Found input variables with inconsistent numbers of samples: the table has "
+                f"{source.n_rows} rows, the target {len(labels)} labels. Pass one label per row."
+            )
+        weight = sample_weight if isinstance(sample_weight, str) else None
+        weights = None
+        if sample_weight is not None and weight is None:
+            weights = as_weights(sample_weight, source.n_rows)
+        self._pieces = []
+        for one in source.fragments():
+            rows = slice(one.start, one.start + one.n_rows)
+            own: Any = (None if array is None else array[rows] for array in (labels, weights))
+            self._pieces.append(RawPiece(one, tuple(features), target, weight, *own))
+
+    def pieces(self) -> list[RawPiece]:
+        """Return the pieces."""
+        return self._pieces
 
 
 class Making(NamedTuple):
@@ -286,64 +398,4 @@ class SeeingPass:
     def finish(self, state: Seen) -> Seen:
         """Reduce the sample to its size."""
         state.sample.tighten()
-        return state
-
-
-def pool_rare(seen: Seen, raw: RawRows, missing: str, context: FitContext) -> list[Finding]:
-    """Reduce categories with too many values to the most frequent ones; return what was done.
-
-    The rows are read once more to weigh the values of these columns. Ordered values aren't pooled,
-    and are rejected later. Of equally frequent values the first are kept, except for values that
-    occur in a single row. (If the least weight isn't that of one row, the weights don't represent
-    frequencies.)
-    """
-    many = {
-        at: one
-        for at, one in enumerate(seen.features)
-        if isinstance(one, SeenCategory) and one.n_codes(missing) > MAX_ARITY
-        if one.order is None and can_pool(one.values)
-    }
-    if not many:
-        return []
-    texts = {at: sort_values(one.values.cast(pa.string())) for at, one in many.items()}
-    weighing = _ValueWeights(texts, float(seen.total_weight))
-    sums = context.engine.run(weighing, raw, context.progress, "rare values")
-    findings = []
-    for one, values, weights in zip(many.values(), texts.values(), sums, strict=True):
-        n_own = 1 + (one.missing and missing == "value")  # codes of the others, and of "missing"
-        kept = np.argsort(-weights, kind="stable")[: MAX_ARITY - n_own]
-        kept = kept[weights[kept] > 1.0] if weights.min() == 1.0 else kept
-        one.values, one.pooled = values.take(pa.array(kept)), True
-        rarest = (
-            f"the {len(values) - len(kept):,} rarest" if len(kept) else "none occurs twice, so all"
-        )
-        reason = f"{len(values):,} different values: {rarest} share one code"
-        findings.append(Finding(one.name, "many values", "pooled", reason))
-    return findings
-
-
-@dataclass(frozen=True)
-class _ValueWeights(Sums):
-    """Sums the weights of rows by value, for some categorical features."""
-
-    values: Mapping[int, pa.Array]  # the distinct values, as text, by index of the feature
-    total_weight: float
-
-    def zero(self) -> tuple[Floats, ...]:
-        return tuple(np.zeros(len(values)) for values in self.values.values())
-
-    def update(self, state: tuple[Floats, ...], chunk: RawChunk) -> tuple[Floats, ...]:
-        import pyarrow.compute as pc
-
-        chunk = chunk.positive()
-        weights = None
-        if chunk.weights is not None:
-            weights = exact_weights(chunk.weights, self.total_weight)
-        for sums, (at, values) in zip(state, self.values.items(), strict=True):
-            array = chunk.columns[at].dictionary_encode()
-            given = to_family(array.dictionary, "text", "")
-            place = pc.index_in(given, value_set=values).take(array.indices)
-            known = place.is_valid().to_numpy(zero_copy_only=False)
-            found = place.drop_null().to_numpy(zero_copy_only=False)
-            sums += np.bincount(found, None if weights is None else weights[known], len(sums))
         return state
