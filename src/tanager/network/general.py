@@ -189,29 +189,23 @@ def _coding(
 ) -> _Coding:
     written = check_codebook(notes["codebook"]) if "codebook" in notes else None
     known = {} if written is None else _known_columns(variables, written, notes)
+    orders = {at: list(range(len(variables[at].states))) for at in (*features, root)}
     if written is not None and {*features, root} <= known.keys() and known[root] is written.target:
         index = {name: at for at, name in enumerate(written.domain.names)}
-        place = {at: index[known[at].name] for at in features}
-        same = {at: list(range(len(variables[at].states))) for at in (*features, root)}
-        return _Coding(written, place, same)
-    columns, orders = {}, {}
-    for at in (*features, root):
+        return _Coding(written, {at: index[known[at].name] for at in features}, orders)
+    columns: dict[int, Any] = {at: column for at, column in known.items() if at != root}
+    for at in orders.keys() - columns.keys():
         states = variables[at].states
         if len(states) > MAX_ARITY:
             raise MemoryBoundError(
                 f"{variables[at].name!r} has {len(states):,} states; {MAX_ARITY:,} are allowed."
             )
-        if at in known and at != root:
-            columns[at], orders[at] = known[at], list(range(len(states)))
-            continue
-        orders[at] = sorted(range(len(states)), key=states.__getitem__)
+        orders[at].sort(key=states.__getitem__)
         values = pa.array([states[place] for place in orders[at]], pa.string())
         columns[at] = CategoricalColumn(variables[at].name, values, None)
-    target = columns[root]
-    assert isinstance(target, CategoricalColumn)
-    classes = class_array(target, np.dtype(object))
+    classes = class_array(columns[root], np.dtype(object))
     ours = tuple(columns[at] for at in features)
-    codebook = Codebook(ours, target, classes, missing="marginalize")
+    codebook = Codebook(ours, columns[root], classes, missing="marginalize")
     return _Coding(codebook, {at: place for place, at in enumerate(features)}, orders)
 
 

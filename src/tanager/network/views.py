@@ -240,15 +240,13 @@ def _add_by_row(
     out += sums
     if not len(entangled):
         return
-    selected = list(structure.selected)
-    unknown = codes[selected] >= arities[selected, None]  # (n_selected, n_rows)
-    packed = np.packbits(unknown[:, entangled], axis=0).T
-    _, first, inverse = np.unique(packed, axis=0, return_index=True, return_inverse=True)
+    selected = np.array(structure.selected)
+    unknown = codes[selected[:, None], entangled] >= arities[selected, None]
+    patterns, which = np.unique(unknown, axis=1, return_inverse=True)
     reason = ""
-    for at, pattern in enumerate(entangled[first]):
-        missing = {structure.selected[at] for at in np.flatnonzero(unknown[:, pattern])}
-        forward = _Forward(tables, structure, arities, missing)
-        forward.add(codes, entangled[inverse.ravel() == at], out)
+    for at, pattern in enumerate(patterns.T):
+        forward = _Forward(tables, structure, arities, set(selected[pattern].tolist()))
+        forward.add(codes, entangled[which.ravel() == at], out)
         reason = reason or forward.reason
     warnings.warn(
         f"The probabilities of {len(entangled)} rows are approximate: too many features that "
