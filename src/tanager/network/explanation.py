@@ -29,7 +29,11 @@ class ExplanationStep(NamedTuple):
     value: str
     adds: float  # log-odds
     log_odds: float  # up to here
-    probability: float  # up to here, of the class against the other class alone
+
+    @property
+    def probability(self) -> float:
+        """The probability up to here, of the class against the other class alone."""
+        return 1.0 / (1.0 + exp(-max(-700.0, min(700.0, self.log_odds))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +83,6 @@ class Explanation(EqualByArrays):
         """Log-odds given the row."""
         return self.prior + float(self.contributions.sum())
 
-    def strongest(self, n: int) -> list[int]:
-        """Return the positions of the n largest contributions, largest first."""
-        order = np.argsort(-np.abs(self.contributions), kind="stable")
-        return [int(at) for at in order[:n]]
-
     def steps(self, most: int = 12) -> list[ExplanationStep]:
         """Return the steps from prior to posterior, the largest contributions first.
 
@@ -93,19 +92,15 @@ class Explanation(EqualByArrays):
             Number of features with their own step; the others share one.
         """
         total = self.prior
-        out = [ExplanationStep("prior", "", total, total, _chance(total))]
-        chosen = self.strongest(most)
-        for at in chosen:
+        out = [ExplanationStep("prior", "", total, total)]
+        for at in np.argsort(-np.abs(self.contributions), kind="stable")[:most]:
             adds = float(self.contributions[at])
             total += adds
-            out.append(
-                ExplanationStep(self.features[at], self.values[at], adds, total, _chance(total))
-            )
-        rest = len(self.features) - len(chosen)
+            out.append(ExplanationStep(self.features[at], self.values[at], adds, total))
+        rest = len(self.features) + 1 - len(out)
         if rest:
-            end = self.posterior
             name = "1 other" if rest == 1 else f"{rest} others"
-            out.append(ExplanationStep(name, "", end - total, end, _chance(end)))
+            out.append(ExplanationStep(name, "", self.posterior - total, self.posterior))
         return out
 
     def spoken_for(self) -> list[int]:
@@ -125,17 +120,15 @@ class Explanation(EqualByArrays):
         Empty if there are none.
         """
         found = self.spoken_for()
+        if not found:
+            return ""
         parts = [
             f"{abridged(self.features[at])} alone would add {self.alone[at]:+.2f}, given "
             f"{' and '.join(map(abridged, self.parents[at]))} it adds {self.contributions[at]:+.2f}"
             for at in found[:most]
         ]
         more = f"; likewise {len(found) - most} more" if len(found) > most else ""
-        return (
-            f"Some features share information with their parents: {'; '.join(parts)}{more}."
-            if parts
-            else ""
-        )
+        return f"Some features share information with their parents: {'; '.join(parts)}{more}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
@@ -321,10 +314,6 @@ def _alone(network: Network, codes: NDArray[Any], target: int, against: int) -> 
         elif (code := int(codes[feature])) < log_given.shape[0]:
             out[at] = log_given[code, target] - log_given[code, against]
     return out
-
-
-def _chance(log_odds: float) -> float:
-    return 1.0 / (1.0 + exp(-max(-700.0, min(700.0, log_odds))))
 
 
 def _value(network: Network, feature: int, code: int, raw: Any) -> str:
