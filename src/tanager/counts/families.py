@@ -172,6 +172,7 @@ class PriorCounts:
         return moved.reshape(moved.shape[0], *wide, moved.shape[-1])
 
 
+@dataclass(frozen=True, eq=False)
 class Trees(Sequence[ContextTree]):
     """The context trees of families, each built from its counts on demand.
 
@@ -179,22 +180,21 @@ class Trees(Sequence[ContextTree]):
     `FamilyCounts.merged`.
     """
 
-    def __init__(
-        self, counts: Sequence[FamilyCounts], n_folds: int = 1, left_out: int | None = None
-    ) -> None:
-        self.counts, self._folds = counts, (n_folds, left_out)
+    counts: Sequence[FamilyCounts]
+    n_folds: int = 1
+    left_out: int | None = None
 
     def __len__(self) -> int:
         return len(self.counts)
 
     def merged(self) -> list[FamilyCounts]:
         """Return the counts behind the trees, by class."""
-        return [family.merged(*self._folds) for family in self.counts]
+        return [family.merged(self.n_folds, self.left_out) for family in self.counts]
 
     def __getitem__(self, at: Any) -> Any:
         if isinstance(at, slice):
             return [self[one] for one in range(*at.indices(len(self)))]
-        return self.counts[at].tree(*self._folds)
+        return self.counts[at].tree(self.n_folds, self.left_out)
 
 
 def count_families(
@@ -277,12 +277,12 @@ def split_families(radices: Sequence[Radix], n_rows: int, context: FitContext) -
 CellCounts = tuple[Floats | RunStack, ...]  # of each family
 
 
+@dataclass
 class FamilyPass(Sums):
     """Counts families: small ones in dense arrays, others in sorted runs."""
 
-    def __init__(self, radices: Sequence[Radix], max_cells: int) -> None:
-        self.radices = radices
-        self.max_cells = max_cells
+    radices: Sequence[Radix]
+    max_cells: int
 
     def zero(self) -> CellCounts:
         """Return no counts."""
@@ -353,22 +353,16 @@ def count_expected(
     return found
 
 
+@dataclass
 class _ExpectedPass(FamilyPass):
     """Counts expected members; the last state is the log-likelihood and rows left out.
 
     Row shares and log-likelihoods are rounded to a grid on which every sum is exact.
     """
 
-    def __init__(
-        self,
-        radices: Sequence[Radix],
-        max_cells: int,
-        first: int,
-        expectation: Expectation,
-        total_weight: float,
-    ) -> None:
-        super().__init__(radices, max_cells)
-        self.first, self.expectation, self.total_weight = first, expectation, total_weight
+    first: int  # position of the first of these families among all
+    expectation: Expectation
+    total_weight: float
 
     def zero(self) -> CellCounts:
         return (*super().zero(), np.zeros(2))
