@@ -60,6 +60,7 @@ class NetworkPredictor(Classifier):
     nearest = find_nearest
     familiarity = familiarity
     surprise = surprise
+    _repr_html_ = estimator_html
 
     def predict(self, X: Any, *, abstain: float | None = None) -> NDArray[Any]:
         """Return the most probable class of each row.
@@ -301,9 +302,6 @@ class NetworkPredictor(Classifier):
         information = NetworkInformation(self._asked()).of_features()
         total = information.sum()
         return information / total if total > 0 else information
-
-    def _repr_html_(self) -> str:
-        return estimator_html(self)
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, str]:
         return {"text/plain": repr(self), "text/html": self._repr_html_()}

@@ -93,7 +93,7 @@ def ask(
             "--best, --next and --sensitivity can't be combined: pass one of them."
         )
     if next_ is not None:
-        table, prices = (None, {}) if costs is None else read_costs_file(network, costs)
+        table, prices = read_costs_file(network, costs)
         questions = network.next_question(
             evidence,
             table,
@@ -257,7 +257,7 @@ def explain(
     if to is not None:
         if classes or output is not None:
             raise ConfigurationError("--class, --against and --output can't be combined with --to.")
-        table = None if costs is None else read_costs_file(network, costs)[0]
+        table = read_costs_file(network, costs)[0]
         known = map(str, labels if table is None else table.actions)
         wanted = None if to == "any" and to not in known else to
         found = network.nearest(one, wanted, fixed=fixed or (), costs=table, max_changes=changes)

@@ -38,7 +38,7 @@ from tanager.cli.output import (
     tell_written,
     watching,
 )
-from tanager.errors import ConfigurationError
+from tanager.errors import ConfigurationError, invalid
 from tanager.network import Network
 from tanager.network.exports.recipe import expected_columns
 from tanager.registry import load_plugin, plugin_names
@@ -151,7 +151,7 @@ def report(
     network, table = Network.load(model), reading.open(data) if data else None
     if table is not None and target is None:
         target = network.codebook.target.name
-    priced, prices = (None, {}) if costs is None else read_costs_file(network, costs)
+    priced, prices = read_costs_file(network, costs)
     write_report(
         model,
         html,
@@ -294,23 +294,20 @@ def export(
 def _choose(output: Path, kind: str | None) -> tuple[str, Callable[..., Any]]:
     """Return a format and its writer: the network's method, or that of an installed package."""
     added = plugin_names("tanager.exports")
-    ending = output.suffix.lower()
+    kinds = {end: name for name, (_, *endings) in _FORMATS.items() for end in endings}
+    kinds = {f".{name}": name for name in added} | kinds
     if kind is None:
-        named = [name for name, (_, *endings) in _FORMATS.items() if ending in endings]
-        kind = next(iter(named), ending[1:])
-        if not named and kind not in added:
-            known = [one for _, *endings in _FORMATS.values() for one in endings]
-            allowed = ", ".join([*known, *(f".{name}" for name in added)])
+        kind = kinds.get(output.suffix.lower())
+        if kind is None:
             raise ConfigurationError(
                 f"--output {output}: the extension {output.suffix!r} isn't supported. Allowed: "
-                f"{allowed}. Or name the format with --format."
+                f"{', '.join(kinds)}. Or name the format with --format."
             )
     if kind in _FORMATS:
         return kind, getattr(Network, _FORMATS[kind][0])
     write = load_plugin("tanager.exports", kind)
     if write is None:
-        names = ", ".join([*_FORMATS, *added])
-        raise ConfigurationError(f"--format {kind} isn't valid. Allowed: {names}.")
+        raise invalid("format", kind, ", ".join([*_FORMATS, *added]))
     return kind, write
 
 

@@ -25,7 +25,7 @@ from typer.models import ArgumentInfo, OptionInfo
 from tanager.errors import ConfigurationError, DataError, TanagerError, listed, nearest
 
 if TYPE_CHECKING:
-    from tanager.network import Costs, Network
+    from tanager.network import Network
     from tanager.sources import Source
 
 Texts = list[str] | None
@@ -255,14 +255,14 @@ def read_class(network: Network, text: str, option: str) -> int:
         ) from error
 
 
-def read_costs_file(network: Network, path: str) -> tuple[Costs, dict[str, float]]:
-    """Read the costs of actions and the prices of questions from a TOML file."""
+def read_costs_file(network: Network, path: str | None) -> tuple[Any, dict[str, float]]:
+    """Read the costs of actions and the prices of questions from a TOML file, if there is one."""
     import tomllib
 
     from tanager.network.decisions import read_costs
 
-    if path in ("absolute", "squared"):
-        return read_costs(network, path), {}
+    if path in (None, "absolute", "squared"):
+        return None if path is None else read_costs(network, path), {}
     try:
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
