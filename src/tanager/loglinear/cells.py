@@ -267,6 +267,9 @@ def _family_masses(
     out: list[Floats] = [np.zeros(0)] * len(families)
     for (columns, inside), mass in zip(tables, weighed, strict=True):
         for at in inside:
+            if families[at] == columns:
+                out[at] = mass
+                continue
             kept = [columns.index(column) for column in families[at]]
             dropped = tuple(axis for axis in range(len(columns)) if axis not in kept)
             left = sorted(kept)

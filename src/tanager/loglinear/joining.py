@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 from math import prod
+from operator import mul
 from typing import NamedTuple
 
 import numpy as np
@@ -137,7 +139,9 @@ class _Lookups(NamedTuple):
         held = [column for members in tables for column in members]
         digits = [columns.digits[column] for column in held]
         lengths = [len(one) for one in digits]
-        strides = [prod(size[at + 1 :]) for size in sizes for at in range(len(size))]
+        strides: list[int] = []
+        for size in sizes:
+            strides += [*accumulate(size[:0:-1], mul, initial=1)][::-1]
         shares = np.concatenate([np.zeros(0, np.int64), *digits])
         shares *= np.repeat(np.array(strides, np.int64), lengths)
         return cls(
@@ -253,13 +257,15 @@ class Joint:
         numbers = [1]  # number of sources of each cell of a table
         sizes, places = [1], []  # cells of the class node, then of each table
         for (members, inside), mass in zip(tables, weighed, strict=True):
-            seen = np.flatnonzero(mass)
+            seen = mass.ravel().nonzero()[0]
             place = np.zeros(mass.size, np.int64)
             place[seen] = np.arange(len(seen))
             places.append(place)
             digits = dict(zip(members, np.unravel_index(seen, mass.shape), strict=True))
-            mine = [find(at, [digits[column] for column in families[at]]) for at in inside]
-            found.append(np.stack(mine, axis=1).ravel())
+            cells = np.empty((len(seen), len(inside)), np.int32)
+            for place_of, at in enumerate(inside):
+                cells[:, place_of] = find(at, [digits[column] for column in families[at]])
+            found.append(cells.ravel())
             sizes.append(max(len(seen), 1))
             numbers.append(len(inside) if len(seen) else 0)
         found += wide

@@ -118,7 +118,7 @@ class GroupedTable(_Stored):
         """The group of each value, parent by parent."""
         return self.member_groups[:-1]
 
-    @property
+    @cached_property
     def member_groups(self) -> list[Groups]:
         """The group of each value, of the parents, then of the feature."""
         return np.split(self.lookup, np.cumsum(self.member_arities)[:-1])
