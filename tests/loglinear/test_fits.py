@@ -288,7 +288,7 @@ def test_relative_precisions_are_those_of_the_greatest_evidence(monkeypatch):
     for _ in range(200):
         own = cell_precisions(terms, strengths, relative)[1:].reshape(3, n)
         free = np.append(0.0, steep * seen / (steep + own))[:, None]
-        fit = Fit(free, 0.0, 0, 0, True)
+        fit = Fit(free, 0.0, 0, True)
         relative = relative_precisions(terms, fit, strengths, shares, relative)
     np.testing.assert_allclose(relative, wanted / np.median(wanted), rtol=1e-3)
 

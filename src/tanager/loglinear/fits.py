@@ -141,7 +141,6 @@ class Fit(NamedTuple):
 
     free: Floats  # (n_cells, n_columns)
     objective: float
-    iterations: int
     passes: int  # evaluations of the objective, each one pass over the rows
     converged: bool
     curvature: ScaledCurvature | None = None  # estimated second derivatives
@@ -282,7 +281,7 @@ def _descend(
     )
     free = found.at.reshape(shape) * scale
     kept = None if found.curvature is None else ScaledCurvature(found.curvature, precision, scale)
-    return Fit(free, found.value, found.iterations, found.evaluations, found.converged, kept)
+    return Fit(free, found.value, found.evaluations, found.converged, kept)
 
 
 def _class_node(class_shares: Floats, n_columns: int) -> Floats:

@@ -115,11 +115,6 @@ class Problem:
         return np.stack([self.layout.read(one) for one in tables])
 
     @property
-    def crossfit(self) -> bool:
-        """Whether each row uses tables fitted without its fold."""
-        return _n_crossfit(self.options) > 0
-
-    @property
     def n_folds(self) -> int:
         """Number of folds; one if no rows are held out."""
         return 1 if self.counts.folds is None else self.counts.folds.n_folds
@@ -177,7 +172,7 @@ class Problem:
 
     def final(self) -> tuple[Form, FoldTables]:
         """Return the parameterisation of the final fit, and the tables each fold uses."""
-        if not self.crossfit:
+        if not _n_crossfit(self.options):
             return self.form(self.all_rows), np.zeros(self.n_folds, np.int64)
         return self.form(self.crossfitted), np.arange(self.n_folds)
 
@@ -186,7 +181,7 @@ class Problem:
         n_folds = self.n_folds
         train, score = np.full(n_folds, -1), np.full(n_folds, -1)
         others = np.arange(n_folds) != fold
-        if self.crossfit:
+        if _n_crossfit(self.options):
             form = self.form(self.crossfitted)
             train[others], score[fold] = np.flatnonzero(others), fold
         else:
@@ -327,7 +322,7 @@ def resolve_base(base: str | ParameterLearner) -> ParameterLearner:
 
 
 def _n_crossfit(options: Discriminative) -> int:
-    """Return the number of folds for cross-fitting; 0 for none."""
+    """Return the number of folds for cross-fitting; 0 if all rows use the same tables."""
     if options.crossfit == "auto":
         return 0 if options.level == 4 else N_FOLDS
     return int(options.crossfit)

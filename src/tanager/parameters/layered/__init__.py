@@ -15,7 +15,6 @@ from tanager.errors import ConfigurationError
 from tanager.loglinear.fits import Settings
 from tanager.numerics import one_blas_thread
 from tanager.parameters import PARAMETERS
-from tanager.parameters.frequencies import MEstimate
 from tanager.parameters.layered.members import (
     Generative,
     Member,
@@ -133,7 +132,7 @@ class Layered(GroupedLearner):
         """Learn every member, and pool them; a parent that none of them uses has one group."""
         generative = self._check()
         if counts.domain.n_classes == 1:
-            return MEstimate(m=1.0).learn(structure, counts, plan)
+            return PARAMETERS.resolve("m-estimate(m=1)").learn(structure, counts, plan)
         if plan.groups is None:
             plan = plan.for_rows(counts)
         context = plan.context
