@@ -380,7 +380,7 @@ def test_columns_may_be_called_as_the_statement_calls_its_own(run):
     network = clf.fit(table, np.where(y, "yes", "no")).network_
     rows = pa.concat_tables([table.slice(0, 40), punch(table.slice(40, 40), 0.3, rng)])
     case = make_case("own", network, rows, rng)
-    check(case, run(case))
+    check(case, run_sqlite(case))
     check(case, run(case, contributions=True)[:, :2])
 
 
@@ -429,3 +429,13 @@ def test_one_column_to_keep_may_be_named_alone():
     for wrong in (5, [5]):
         with pytest.raises(ConfigurationError, match=r"keep=.*Allowed: a name, or a list"):
             network.to_sql(keep=wrong)
+
+
+def test_more_messages_than_a_union_takes_are_added():
+    rng = np.random.default_rng(0)
+    table = pa.table({f"x{i}": rng.integers(0, 2, 60) for i in range(240)})
+    star = Fixed({f"x{i}": ["x0"] for i in range(1, 240)})
+    clf = BayesNetClassifier(star, "laplace", categorical_features="all", audit=False)
+    network = clf.fit(table, rng.integers(0, 2, 60)).network_
+    case = make_case("star", network, punch(table, 0.01, rng), rng)
+    check(case, run_sqlite(case))
