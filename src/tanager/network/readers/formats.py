@@ -64,12 +64,10 @@ class Tokens:
         token, self.ahead = self.ahead, next(self._scan)
         return token
 
-    def expect(self, sign: str) -> Word:
-        """Return the next token, which must be the given sign or keyword."""
-        token = self.next()
-        if token.text != sign:
-            _expect(token, repr(sign))
-        return token
+    def expect(self, sign: str) -> None:
+        """Skip the next token, which must be the given sign or keyword."""
+        if not self.accept(sign):
+            _expect(self.ahead, repr(sign))
 
     def accept(self, sign: str) -> bool:
         """Skip the next token if it's the given sign or keyword."""
