@@ -274,7 +274,8 @@ def pooled_case() -> Case:
     }
     table = pa.table(columns)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tanager.codes.seeing.MAX_ARITY", 9)
+        for module in ("seeing", "learning"):
+            patch.setattr(f"tanager.codes.{module}.MAX_ARITY", 9)
         with pytest.warns(ColumnWarning, match="share one code"):
             network = BayesNetClassifier("tan", "hdp", audit=False).fit(table, y).network_
     assert all(column.other_code is not None for column in network.codebook.columns[:2])
