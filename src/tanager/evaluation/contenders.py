@@ -91,7 +91,7 @@ class Contender:
     --------
     >>> Contender.of("kdb(k=2)/m-estimate(m=1)").name
     'kdb(k=2)/m-estimate(m=1)'
-    >>> Contender.of("random-forest@binned").encoding
+    >>> Contender.of("random-forest@binned").outsider.encoding
     'binned'
     """
 
@@ -114,9 +114,10 @@ class Contender:
                     " isn't valid. Allowed: structure/parameters, an import path such as "
                     f"sklearn.svm.SVC, or one of {', '.join(ALIASES)}."
                 )
-            if self.encoding not in ENCODINGS:
+            encoding = self.outsider.encoding
+            if encoding not in ENCODINGS:
                 self._refuse(
-                    f": encoding {self.encoding!r} isn't valid. Allowed: {', '.join(ENCODINGS)}."
+                    f": encoding {encoding!r} isn't valid. Allowed: {', '.join(ENCODINGS)}."
                 )
             if self.options:
                 self._refuse(": write options in brackets after the import path.")
@@ -135,7 +136,7 @@ class Contender:
     @classmethod
     def of(cls, use: Any, name: str | None = None) -> Contender:
         """Make one from a text or an estimator, which is also the default name."""
-        return cls(name or (use if isinstance(use, str) else _text_of(use)), use)
+        return cls(name or _text_of(use), use)
 
     @cached_property
     def pair(self) -> tuple[str, str] | None:
@@ -174,14 +175,9 @@ class Contender:
         return isinstance(resolve_pair(*sides)[1], GroupedLearner)
 
     @property
-    def encoding(self) -> str | None:
-        """How a third-party classifier given as text gets the table."""
-        return self.outsider and self.outsider.encoding
-
-    @property
     def text(self) -> str:
         """The text, or an estimator's repr."""
-        return self.use if isinstance(self.use, str) else _text_of(self.use)
+        return _text_of(self.use)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the description for reports and run files."""
@@ -259,7 +255,9 @@ def _reads_frames(estimator: Any) -> bool:
 
 
 def _text_of(estimator: Any) -> str:
-    """Return an estimator's repr on one line, with its non-default parameters."""
+    """Return a text, or an estimator's repr on one line, with its non-default parameters."""
+    if isinstance(estimator, str):
+        return estimator
     # By default, estimators abbreviate a long repr.
     whole = "N_CHAR_MAX" in signature(type(estimator).__repr__).parameters
     text = estimator.__repr__(N_CHAR_MAX=100_000) if whole else repr(estimator)

@@ -255,11 +255,6 @@ def resolve_metrics(names: tuple[str, ...]) -> dict[str, Metric]:
     return {name: METRICS[name] for name in names}
 
 
-SHEET_METRICS: Mapping[str, Callable[[Floats, Labels], float]] = {
-    one.__name__: one for one in (accuracy, log_loss, auc, f1, brier_score, calibration_error)
-}
-
-
 def make_sheet(probabilities: Floats, labels: Labels, classes: Sequence[str]) -> dict[str, Any]:
     """Score predicted probabilities (n_rows, n_classes) against true classes as codes.
 
@@ -285,8 +280,8 @@ def make_sheet(probabilities: Floats, labels: Labels, classes: Sequence[str]) ->
     return {
         "rows": len(labels),
         "metrics": {
-            name: known_number(metric(probabilities, labels))
-            for name, metric in SHEET_METRICS.items()
+            metric.__name__: known_number(metric(probabilities, labels))
+            for metric in (accuracy, log_loss, auc, f1, brier_score, calibration_error)
         },
         "baseline": {
             "accuracy": float(shares.max(initial=0.0)),

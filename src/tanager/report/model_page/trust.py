@@ -160,24 +160,24 @@ def find_slices(network: Network, rows: PageRows, probabilities: Floats) -> list
         names, codes = _slices_of(column, rows.codes[feature])
         arity = len(names)
         n = np.bincount(codes, minlength=arity + 1)
-        sums = [np.bincount(codes, w, arity + 1) for w in (loss, loss**2, wrong, entropy)]
-        gap = np.bincount(codes, (loss - entropy) ** 2, arity + 1)
-        for value in np.flatnonzero(n[:arity] >= least):
-            k = float(n[value])
-            mean, errors, expected = sums[0][value] / k, sums[2][value] / k, sums[3][value] / k
-            deviation = np.sqrt(max(sums[1][value] / k - mean**2, 0.0) / k)
-            excess = mean - expected
-            noise = np.sqrt(max(gap[value] / k - excess**2, 0.0) / k)
-            if mean > overall and k < len(labels):
+        averaged = (loss, loss**2, wrong, entropy, (loss - entropy) ** 2)
+        sums = np.stack([np.bincount(codes, of_rows, arity + 1) for of_rows in averaged])
+        for value in np.flatnonzero((n[:arity] >= least) & (n[:arity] < len(labels))):
+            rows_here = int(n[value])
+            mean, square, errors, expected, gap = (sums[:, value] / rows_here).tolist()
+            if mean > overall:
+                excess = mean - expected
+                noise = np.sqrt(max(gap - excess**2, 0.0) / rows_here)
                 facts: dict[str, Any] = {
                     "feature": column.name,
                     "value": names[value],
-                    "rows": int(k),
-                    "loss": round(float(mean), 4),
-                    "expected": round(float(expected), 4),
-                    "errors": round(float(errors), 4),
+                    "rows": rows_here,
+                    "loss": round(mean, 4),
+                    "expected": round(expected, 4),
+                    "errors": round(errors, 4),
                     "sure": bool(excess > SURE * noise),
                 }
+                deviation = np.sqrt(max(square - mean**2, 0.0) / rows_here)
                 found.append((float(mean - 1.645 * deviation), facts))
     found.sort(key=lambda pair: -pair[0])
     return [facts for _, facts in found[:MAX_SLICES]]
