@@ -127,11 +127,10 @@ def test_dots_stand_where_their_values_are():
     (first, left), (last, right) = dots["ticks"][0], dots["ticks"][-1]
     assert (left, right) == (0, 100)
     low, span = float(first), float(last) - float(first)
-    for at, row in enumerate(dots["rows"]):
-        assert low + span * row["dot"] / 100 == pytest.approx(intervals.centers[at], abs=1e-3)
-        assert low + span * row["low"] / 100 == pytest.approx(intervals.lows[at], abs=1e-3)
-        width = intervals.highs[at] - intervals.lows[at]
-        assert span * row["wide"] / 100 == pytest.approx(width, abs=1e-3)
+    for at, (_, *values) in enumerate(dots["rows"]):
+        assert values == [intervals.centers[at], intervals.lows[at], intervals.highs[at]]
+        for value in values:
+            assert low + span * dots["place"](value) / 100 == pytest.approx(value, abs=1e-3)
     assert dot_plot(make_results(1, 1)) is None
     ax = plot_comparison(results, "log_loss")
     drawn = ax.collections[1].get_offsets()[:, 0]

@@ -130,25 +130,16 @@ def _column(results: Results, metric: str) -> dict[str, ScoreCell]:
 
 
 def dot_plot(results: Results) -> dict[str, Any] | None:
-    """Return the dots and bars of the main metric as positions on the scale, in percent."""
+    """Return the dots and bars of the main metric, and how to place them on its scale."""
     intervals = score_intervals(results, leading_metric(results))
     if intervals is None or len(intervals.names) < 2:
         return None
     place, ticks = _scale(min(intervals.lows), max(intervals.highs))
-    shown = 2 if intervals.scale.startswith("average rank") else 4
     return {
-        "scale": intervals.scale,
-        "meaning": intervals.meaning,
-        "rows": [
-            {
-                "name": name,
-                "text": f"{center:.{shown}f}",
-                "dot": place(center),
-                "low": place(low),
-                "wide": round(place(high) - place(low), 2),
-            }
-            for name, center, low, high in zip(*intervals[:4], strict=True)
-        ],
+        "intervals": intervals,
+        "rows": list(zip(*intervals[:4], strict=True)),
+        "decimals": 2 if intervals.scale.startswith("average rank") else 4,
+        "place": place,
         "ticks": ticks,
     }
 
