@@ -239,7 +239,7 @@ def _section(results: Results, metric: str) -> dict[str, Any]:
 
 
 def loss_scatter(scores: Scores, first: str, second: str) -> dict[str, Any]:
-    """Return two classifiers' losses as points of a square, in percent of its scale.
+    """Return two classifiers' losses as points of a square, and how to place them on its scale.
 
     The three farthest from the diagonal are labelled, if there is room.
     """
@@ -250,18 +250,14 @@ def loss_scatter(scores: Scores, first: str, second: str) -> dict[str, Any]:
         free = all(abs(place(y[at]) - place(y[other])) > 4.5 for other in named)
         if x[at] != y[at] and free and len(named) < 3:
             named.append(at)
-    points = [
-        {
-            "name": name,
-            "text": f"{a:.4f}, {b:.4f}",
-            "x": place(a),
-            "y": place(b),
-            "who": "first" if a < b else "second" if b < a else "draw",
-            "named": at in named,
-        }
-        for at, (name, a, b) in enumerate(zip(scores.datasets, x, y, strict=True))
-    ]
-    return {"names": (first, second), "ticks": ticks, "points": points}
+    labels = [name if at in named else "" for at, name in enumerate(scores.datasets)]
+    return {
+        "names": (first, second),
+        "wins": ((x < y).sum(), (y < x).sum()),
+        "points": list(zip(scores.datasets, x, y, labels, strict=True)),
+        "place": place,
+        "ticks": ticks,
+    }
 
 
 def _times(results: Results) -> list[tuple[str, int, list[float]]]:
