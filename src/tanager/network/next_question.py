@@ -264,19 +264,15 @@ def find_questions(
         first = () if tree.question is None else (tree.question,)
         return Questions(*head, first, gain, tree.price, exact, tree)
 
-    def worth(some: tuple[int, ...], gain: float) -> tuple[float, float]:
-        total = sum(price[f] for f in some)
-        return (gain - total if table else gain), -total
-
     best: tuple[int, ...] = ()
-    gain = 0.0
-    # In case of ties, the first plan is kept, and small ones come first.
+    gain, spent = 0.0, 0.0
+    # In case of ties, the cheapest plan is kept, then the first; small ones come first.
     for some, its_gain in asked.all_sets(n) if method == "exact" else asked.greedy(n):
-        ahead = [a - b for a, b in zip(worth(some, its_gain), worth(best, gain), strict=True)]
-        if ahead[0] > asked.nothing or (abs(ahead[0]) <= asked.nothing < ahead[1]):
-            best, gain = some, its_gain
-    plan, spent = tuple(names[f] for f in best), sum(price[f] for f in best)
-    return Questions(*head, plan, gain, spent, exact)
+        total = sum(price[f] for f in some)
+        ahead = its_gain - gain - (total - spent if table else 0.0)
+        if ahead > asked.nothing or (abs(ahead) <= asked.nothing < spent - total):
+            best, gain, spent = some, its_gain, total
+    return Questions(*head, tuple(names[f] for f in best), gain, spent, exact)
 
 
 class _Asked:
