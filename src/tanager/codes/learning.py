@@ -109,18 +109,13 @@ def learn_codebook(
     if not seen.total_weight:
         raise no_weight_error()
     empty = [one.name for one in seen.features if one.is_empty and missing == "marginalize"]
-    if empty:
-        readings |= dict.fromkeys(empty, Reading("nothing"))
-        table = read_columns(table, readings)
-        raw = RawRows(table, features, name, known.labels, sample_weight)
-        _add_findings(
-            [Finding(one, "empty", "left out", "every row is missing") for one in empty], context
-        )
+    readings |= dict.fromkeys(empty, Reading("nothing"))
+    why = "every row is missing"
+    _add_findings([Finding(one, "empty", "left out", why) for one in empty], context)
     column, class_labels, order = known.settle(table, seen)
-    total = float(seen.total_weight)
     _add_findings(pool_rare(seen, raw, missing, context), context)
     numbers, codes, given = seen.sample.take(order)
-    weights = None if seen.unit_weights else exact_weights(given, total)
+    weights = None if seen.unit_weights else exact_weights(given, float(seen.total_weight))
     numeric = (one for one in seen.features if isinstance(one, SeenNumeric))
     for one, found in zip(numeric, numbers, strict=True):
         one.numbers = found
@@ -135,8 +130,7 @@ def learn_codebook(
                 "rare values or classes, or drop the column if it identifies rows."
             )
     codebook = Codebook(columns, column, class_labels, missing, table.named, readings)
-    rows = code_rows(raw, codebook, not seen.unit_weights, total, context)
-    return codebook, rows
+    return codebook, code_rows(raw, codebook, seen, context)
 
 
 def _add_findings(findings: Sequence[Finding], context: FitContext) -> None:
@@ -334,8 +328,7 @@ class RowCoder:
     """Codes pieces of raw rows; rows with a weight of zero are skipped."""
 
     codebook: Codebook
-    weighted: bool  # whether any weight differs from one
-    total_weight: float  # the sum of the weights of all rows
+    total_weight: float | None  # the sum of the weights of all rows; None if each weight is one
 
     def __call__(self, piece: RawPiece) -> Iterator[Chunk]:
         """Iterate over the coded chunks."""
@@ -346,23 +339,18 @@ class RowCoder:
             if not isinstance(labels, np.ndarray):
                 # Rows are only dropped once a pass over the weights has ruled out nulls.
                 labels = code_labels(self.codebook.target, labels, piece.target, raw.start)
-            if self.weighted and raw.weights is not None:
+            if self.total_weight is not None and raw.weights is not None:
                 weights = exact_weights(raw.weights, self.total_weight)
             codes = self.codebook.encode_columns(raw.columns)
             yield Chunk(codes, labels, weights, raw.start, raw.row_index)
 
 
-def code_rows(
-    raw: RawRows,
-    codebook: Codebook,
-    weighted: bool,
-    total_weight: float,
-    context: FitContext,
-) -> Rows:
-    """Code all rows, and keep the codes where they were made."""
-    coder = RowCoder(codebook, weighted, total_weight)
+def code_rows(raw: RawRows, codebook: Codebook, seen: Seen | None, context: FitContext) -> Rows:
+    """Code all rows, and keep the codes where they were made; `seen` has their weights, if any."""
+    total = None if seen is None or seen.unit_weights else float(seen.total_weight)
+    coder = RowCoder(codebook, total)
     pieces = context.engine.keep(coder, raw.pieces(), context.rows_limit, context.progress, "codes")
-    return Rows(codebook.domain, pieces, weighted=weighted, total_weight=total_weight)
+    return Rows(codebook.domain, pieces, weighted=total is not None, total_weight=total)
 
 
 def encode_rows(
@@ -378,11 +366,10 @@ def encode_rows(
     table = matched.source
     raw = RawRows(table, matched.features, name, labels, sample_weight)
     if sample_weight is None:
-        return code_rows(raw, codebook, False, float(table.n_rows), context)
+        return code_rows(raw, codebook, None, context)
     bare = RawRows(table, (), name, labels, sample_weight)
     seeing = SeeingPass((), name or codebook.target.name)
     seen = context.engine.run(seeing, bare, context.progress, "weights")
     if not seen.total_weight:
         raise no_weight_error()
-    weighted = not seen.unit_weights
-    return code_rows(raw, codebook, weighted, float(seen.total_weight), context)
+    return code_rows(raw, codebook, seen, context)

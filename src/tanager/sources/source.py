@@ -214,7 +214,6 @@ class Source:
     @classmethod
     def of_table(cls, table: pa.Table, *, named: bool = True) -> Source:
         """Create a source from an Arrow table in memory."""
-        check_names(table.schema.names)
         plain = plain_table(table)
         starts = range(0, plain.num_rows, BATCH_ROWS)
         parts = [TablePart(plain.slice(start, BATCH_ROWS)) for start in starts]
