@@ -92,10 +92,13 @@ class TAN(StructureLearner):
         else:
             order = feature_order(counts, adjusted=adjusted)
             parents = maximum_spanning_tree(information, order)
-        edges = _edge_weights(information, parents)
+        children = np.flatnonzero(parents >= 0)
+        edges = information[children, parents[children]]
+        release(information)
         if adjusted and plan.limits is None:
-            parents = np.where(edges > 0, parents, -1)
-        plan.context.record("structure")["tree_weight"] = float(sum(edges[parents >= 0]))
+            parents[children[edges <= 0]] = -1
+            edges = edges[edges > 0]
+        plan.context.record("structure")["tree_weight"] = float(sum(edges))
         return Structure.from_tree(counts.domain.names, parents)
 
     def _branching(
@@ -114,15 +117,6 @@ class TAN(StructureLearner):
         has = found >= 0
         parents[order[has]] = order[found[has]]
         return parents
-
-
-def _edge_weights(weights: Floats, parents: Ints) -> Floats:
-    """Return the weight of the edge between each node and its parent; 0 for a root."""
-    edges = np.zeros(len(parents))
-    for node in np.flatnonzero(parents >= 0):
-        edges[node] = weights[node, parents[node]]
-        release(weights)
-    return edges
 
 
 def maximum_spanning_tree(weights: Floats, order: Ints | None = None) -> Ints:
