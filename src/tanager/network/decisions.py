@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes.rows import EqualByArrays
-from tanager.errors import ConfigurationError, DataError, listed, nearest
+from tanager.errors import ConfigurationError, DataError, invalid, listed, nearest
 from tanager.numerics import Floats
 from tanager.parameters import posterior
 
@@ -166,11 +166,8 @@ def read_costs(network: Network, costs: Any) -> Costs:
         off = np.abs(place[:, None] - place).astype(np.float64)
         named = {"error": np.minimum(off, 1.0), "absolute": off, "squared": off**2}
         if costs not in named:
-            raise ConfigurationError(
-                f"costs={costs!r}. Allowed: 'absolute', 'squared', a mapping from actions to what "
-                "each class costs, a DataFrame or an array.",
-                parameter="costs",
-            )
+            others = "a mapping from actions to what each class costs, a DataFrame or an array"
+            raise invalid("costs", costs, f"'absolute', 'squared', {others}")
         if costs != "error" and not network.codebook.target.ordered:
             raise ConfigurationError(
                 f"costs={costs!r} needs ordered classes. Name their order at the fit: "

@@ -241,11 +241,10 @@ def _code_table(network: Network, X: Any) -> Codes:
         source = source.complete(absent)
     else:
         absent = []
-    codes = MatchedTable.of(network.codebook, source).encode()
-    for name in absent:
-        at = domain.names.index(name)
-        codes[at] = domain.arities[at]
-    return np.ascontiguousarray(codes)
+    codes = np.ascontiguousarray(MatchedTable.of(network.codebook, source).encode())
+    lacking = [domain.names.index(name) for name in absent]
+    codes[lacking] = domain.arities[lacking, None]
+    return codes
 
 
 def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:

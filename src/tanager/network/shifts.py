@@ -126,8 +126,9 @@ def _join_cells(old: Floats, new: Floats, ordered: bool) -> Floats:
     sizes = both.sum(axis=1)
     if sizes.min() <= 0:
         return both[:, :0]
-    enough = max(LEAST_EXPECTED * sizes.sum() / sizes.min(), total.sum() / MOST_CELLS)
+    enough = LEAST_EXPECTED * sizes.sum() / sizes.min()
     if ordered:
+        enough = max(enough, total.sum() / MOST_CELLS)
         cells: list[Floats] = []
         open_ = np.zeros(2)
         for column in both.T:
@@ -138,9 +139,8 @@ def _join_cells(old: Floats, new: Floats, ordered: bool) -> Floats:
         if cells:
             cells[-1] = cells[-1] + open_
         return np.array(cells).reshape(-1, 2).T
-    enough = LEAST_EXPECTED * sizes.sum() / sizes.min()
-    order = np.argsort(-total, kind="stable")
-    alone = order[: MOST_CELLS - 1][total[order[: MOST_CELLS - 1]] >= enough]
+    most = np.argsort(-total, kind="stable")[: MOST_CELLS - 1]
+    alone = most[total[most] >= enough]
     rest = both.sum(axis=1) - both[:, alone].sum(axis=1)
     if rest.sum() < enough and len(alone):
         kept = both[:, alone]
