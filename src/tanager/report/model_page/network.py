@@ -48,8 +48,7 @@ def asked_network(
     first; `max_cells` limits the total size of all tables.
     """
     structure = network.structure
-    place = {feature: at for at, feature in enumerate(structure.selected)}
-    parents = [[place[p] for p in ps] for ps in structure.parent_indices]
+    parents = structure.parent_positions()
     size = [_n_cells(table) for table in network.tables.families]
     kept: set[int] = set()
     cells = 0
@@ -61,7 +60,8 @@ def asked_network(
             cells += cost
     if len(kept) == len(structure.selected):
         return network
-    smaller = structure.without([f for f, at in place.items() if at not in kept])
+    left_out = {f for at, f in enumerate(structure.selected) if at not in kept}
+    smaller = structure.without(left_out)
     families = tuple(network.tables.families[at] for at in sorted(kept))
     tables = Tables(network.log_prior, families, network.tables.normalized)
     return Network(network.codebook, smaller, tables)
@@ -172,11 +172,8 @@ MAX_CONTEXTS = 12  # parent values with a curve
 CONTEXT_CELLS = 1_500  # numbers of all contexts of a feature
 
 
-def feature_facts(network: Network, at: int) -> dict[str, Any]:
-    """Return what a feature of the structure is."""
-    structure = network.structure
-    column = network.codebook.columns[structure.selected[at]]
-    place = {feature: i for i, feature in enumerate(structure.selected)}
+def feature_facts(column: Column, parents: Sequence[int]) -> dict[str, Any]:
+    """Return what a feature is; its parents are positions in the structure."""
     kind = "category"
     if isinstance(column, NumericColumn):
         kind = "time" if column.temporal == "date" else "number"
@@ -184,7 +181,7 @@ def feature_facts(network: Network, at: int) -> dict[str, Any]:
         "name": column.name,
         "kind": kind,
         "arity": column.arity,
-        "parents": [place[p] for p in structure.parent_indices[at]],
+        "parents": list(parents),
     }
     if isinstance(column, CategoricalColumn) and column.ordered:
         facts["ordered"] = True

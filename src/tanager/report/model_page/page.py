@@ -148,11 +148,12 @@ class _Subject:
     def features(self) -> list[dict[str, Any]]:
         """Facts about every feature, in detail for the most informative."""
         detailed, features = set(self.order[:MAX_DETAILED]), []
-        for at, bits in enumerate(self.bits.tolist()):
-            facts = feature_facts(self.network, at)
+        structure, columns = self.network.structure, self.network.codebook.columns
+        for at, parents in enumerate(structure.parent_positions()):
+            facts = feature_facts(columns[structure.selected[at]], parents)
             if at in detailed:
                 facts |= feature_details(self.information, at, self.classes, self.rows)
-            facts["bits"] = round(bits, 5)
+            facts["bits"] = round(float(self.bits[at]), 5)
             loss = self.losses[at] if self.losses else None
             if loss is not None:
                 facts["loss"] = round(loss, 6)
@@ -187,13 +188,11 @@ class _Subject:
         }
 
     def _edges(self) -> list[dict[str, Any]]:
-        structure, held, out = self.network.structure, self.held, []
-        place = {feature: at for at, feature in enumerate(structure.selected)}
-        carried = self.information.of_edges()
-        for at, parents in enumerate(structure.parent_indices):
+        held, out, carried = self.held, [], self.information.of_edges()
+        for at, parents in enumerate(self.network.structure.parent_positions()):
             for parent in parents:
-                edge = (structure.names[parent], structure.features[at])
-                facts: dict[str, Any] = {"from": place[parent], "to": at}
+                edge = (self.names[parent], self.names[at])
+                facts: dict[str, Any] = {"from": parent, "to": at}
                 if edge in carried:
                     facts["bits"] = round(carried[edge] / BITS, 5)
                 if held is not None and edge in held.edge_folds:
