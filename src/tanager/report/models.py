@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -409,16 +410,17 @@ def _most_probable(network: Network, table: LabelledTable) -> LabelledTable:
     else:  # contexts seen in training, if the full table is too large
         kept = np.arange(MAX_ROWS)
     contexts = [table.contexts[at] for at in kept]
-    return LabelledTable(
-        table.feature, table.given, contexts, table.values, table.probabilities[kept]
-    )
+    return replace(table, contexts=contexts, probabilities=table.probabilities[kept])
 
 
 def _heat(ax: Axes, table: LabelledTable, *, numbered: bool) -> Any:
+    from matplotlib.colors import LinearSegmentedColormap
+
     shares = table.probabilities
     most = float(shares.max())
+    shades = LinearSegmentedColormap.from_list("tanager", ["#ffffff", GRID, CYCLE[0], "#002f4d"])
     image = ax.imshow(
-        shares, aspect="auto", cmap=_shades(), vmin=0, vmax=most, interpolation="nearest"
+        shares, aspect="auto", cmap=shades, vmin=0, vmax=most, interpolation="nearest"
     )
     ax.grid(visible=False)
     ax.tick_params(length=0)
@@ -429,12 +431,6 @@ def _heat(ax: Axes, table: LabelledTable, *, numbered: bool) -> Any:
             colour = "white" if p > 0.55 * most else INK
             ax.text(column, row, text, ha="center", va="center", size=7, color=colour)
     return image
-
-
-def _shades() -> Any:
-    from matplotlib.colors import LinearSegmentedColormap
-
-    return LinearSegmentedColormap.from_list("tanager", ["#ffffff", GRID, CYCLE[0], "#002f4d"])
 
 
 def _joined(names: Sequence[str], most: int) -> str:
