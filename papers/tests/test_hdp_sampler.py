@@ -36,15 +36,15 @@ EVERY_SWEEP = Pace(1)
 def batch_means(tree, process, tying, n_batches=60, length=1000, seed=0, pace=EVERY_SWEEP):
     """Return the mean of every cell's probability and its standard error, by batches."""
     flat = tie(tree, tying)
-    generator, run = np.random.default_rng(seed), _Kernel(tree, flat, process)
-    chain = _start(tree, flat, process, Budget(1.0, 1, 1, 1), generator)[0]
+    generator, run = np.random.default_rng(seed), _Kernel(flat, process)
+    chain = _start(flat, process, Budget(1.0, 1, 1, 1), generator)[0]
     batches = []
     for _ in range(n_batches):
-        total, escape = np.zeros(flat.cell_count.shape[0]), np.zeros(1)
+        total, escape = np.zeros(tree.cell_count.shape[0]), np.zeros(1)
         run(chain, length, pace, total, escape)
         batches.append(total / length)
     batches = np.array(batches[2:])
-    return flat, batches.mean(0), batches.std(0, ddof=1) / np.sqrt(len(batches))
+    return batches.mean(0), batches.std(0, ddof=1) / np.sqrt(len(batches))
 
 
 def contexts_of(tree):
@@ -89,10 +89,10 @@ def check_against_enumeration(counts, tying, discount):
         discount,
     )
     tree = FamilyCounts.from_dense(counts).tree()
-    flat, mean, error = batch_means(tree, Process(prior, discount), tying)
+    mean, error = batch_means(tree, Process(prior, discount), tying)
     values = np.concatenate([level.cell_value for level in tree.levels])
     for node, context in enumerate(contexts_of(tree)):
-        for c in range(flat.node_start[node], flat.node_start[node + 1]):
+        for c in range(tree.node_start[node], tree.node_start[node + 1]):
             expected = exact[context][values[c]]
             assert abs(mean[c] - expected) < 4.5 * error[c] + 3e-4, (context, values[c])
 
@@ -147,10 +147,10 @@ def test_the_pace_does_not_change_the_target(pace):
     prior = Prior(2.0, 1.0, 1.5)
     exact = exact_means(ONE_LEVEL, prior)[1]
     tree = FamilyCounts.from_dense(ONE_LEVEL).tree()
-    flat, mean, error = batch_means(tree, Process(prior), "level", pace=pace)
+    mean, error = batch_means(tree, Process(prior), "level", pace=pace)
     values = np.concatenate([level.cell_value for level in tree.levels])
     for node, context in enumerate(contexts_of(tree)):
-        for c in range(flat.node_start[node], flat.node_start[node + 1]):
+        for c in range(tree.node_start[node], tree.node_start[node + 1]):
             assert abs(mean[c] - exact[context][values[c]]) < 4.5 * error[c] + 3e-4
 
 
@@ -185,7 +185,7 @@ def test_concentrations_equal_numeric_integration(times):
     expected = (grid * density).sum() / density.sum()
     random = np.random.default_rng(1).integers(0, 2**64, 4, np.uint64)
     chain, draws = _Chain(np.array([3.0]), state, random, np.zeros(1, np.int64)), []
-    run = _Kernel(tree, flat, Process(Prior(shape=2.0, rate=0.5, root_concentration=1.0)))
+    run = _Kernel(flat, Process(Prior(shape=2.0, rate=0.5, root_concentration=1.0)))
     for _ in range(40_000):
         run(chain, 1, Pace(thinning=2), np.zeros(2 * len(counts)), np.zeros(1))
         draws.append(chain.alpha[0])
@@ -281,7 +281,6 @@ def test_node_estimates_equal_the_authors_program(shared):
             flat = tie(tree, tyings[reference["tying"]])
             budget = Budget(1e-9, 12_000, 500, 2)
             estimate = sample(
-                tree,
                 flat,
                 Process(Prior(2.0, 1.0, 2.0), root_share=0.0),
                 budget,
@@ -292,7 +291,7 @@ def test_node_estimates_equal_the_authors_program(shared):
                 wanted = reference["nodes"].get(",".join(map(str, context)) or "root")
                 if wanted is None:
                     continue
-                for c in range(flat.node_start[node], flat.node_start[node + 1]):
+                for c in range(tree.node_start[node], tree.node_start[node + 1]):
                     allowed = 4 * wanted["sd"][values[c]] + 0.002
                     assert abs(found[c] - wanted["mean"][values[c]]) < allowed, (
                         vector["name"],

@@ -62,23 +62,23 @@ def test_the_estimate_solves_its_equations(tying):
     tree = random_tree(2, (2, 3, 4), rows=60)
     flat, prior = tie(tree, tying), Prior(2.0, 1.0, 1.5)
     discounts = np.array([0.0, 0.2, 0.4])
-    estimate = solve_discounted(tree, flat, prior, discounts, 1e-12, 5000)
+    estimate = solve_discounted(flat, prior, discounts, 1e-12, 5000)
     assert estimate.converged
     phi, alpha = np.exp(estimate.log_prob), estimate.info["concentration"]
-    level_of = np.repeat(np.arange(3), np.diff(flat.level_node))
-    node_of = np.repeat(np.arange(tree.n_nodes), np.diff(flat.node_start))
+    level_of = np.repeat(np.arange(3), np.diff(tree.level_node))
+    node_of = np.repeat(np.arange(tree.n_nodes), np.diff(tree.node_start))
     # Tables from the leaves up, by their own conditional means, until they stand still.
-    count = flat.cell_count.astype(float)
+    count = tree.cell_count.astype(float)
     tables = np.minimum(count, 1.0)
     for _ in range(200):
-        for c in range(tree.n_cells - 1, int(flat.level_cell[1]) - 1, -1):
+        for c in range(tree.n_cells - 1, int(tree.level_cell[1]) - 1, -1):
             if level_of[node_of[c]] < 2:
-                below = (flat.cell_parent == c) & (level_of[node_of] == level_of[node_of[c]] + 1)
+                below = (tree.cell_parent == c) & (level_of[node_of] == level_of[node_of[c]] + 1)
                 count[c] = tables[below].sum()
             u = node_of[c]
             d, a = discounts[level_of[u]], alpha[flat.node_group[u]]
             rest = tables[node_of == u].sum() - tables[c]
-            p, low = phi[flat.cell_parent[c]], int(np.floor(count[c]))
+            p, low = phi[tree.cell_parent[c]], int(np.floor(count[c]))
             ends = [exact_mean(n, p, a, d, rest) if n else 0.0 for n in (low, low + 1)]
             tables[c] = ends[0] + (count[c] - low) * (ends[1] - ends[0])
     gain = dict.fromkeys(range(flat.n_groups), prior.shape - 1.0)
@@ -86,7 +86,7 @@ def test_the_estimate_solves_its_equations(tying):
     for u in range(1, tree.n_nodes):
         cells, g, d = node_of == u, flat.node_group[u], discounts[level_of[u]]
         total, own = count[cells].sum(), tables[cells].sum()
-        mass = (alpha[g] + d * own) * phi[flat.cell_parent[cells]]
+        mass = (alpha[g] + d * own) * phi[tree.cell_parent[cells]]
         wanted = (count[cells] - d * tables[cells] + mass) / (total + alpha[g])
         np.testing.assert_allclose(phi[cells], wanted, atol=1e-7)
         gain[g] += alpha[g] / d * (digamma(alpha[g] / d + own) - digamma(alpha[g] / d))
@@ -132,7 +132,7 @@ def test_discounts_are_counted_from_cells_seen_once_and_twice():
     tree = FamilyCounts.from_dense(counts).tree()
     # Leaves: four cells with one row, two with two. Class 0 gets 2, 2, 1 contexts by value and
     # class 1 gets 2, 0, 0: one cell seen once, three twice.
-    found = count_discounts(tree, tie(tree, "level"))
+    found = count_discounts(tie(tree, "level"))
     np.testing.assert_allclose(found, [0.0, round(1 / 7, 2), round(4 / 8, 2)])
 
 

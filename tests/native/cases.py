@@ -130,16 +130,16 @@ def _chain(rng, rows=80):
     tree = random_tree(int(rng.integers(100)), (2, 3, 4), rows=rows)
     flat = tie(tree, "level")
     alpha = rng.uniform(0.5, 5.0, flat.n_groups)
-    n_cells, n_nodes = len(flat.cell_count), len(flat.node_group)
+    n_cells, n_nodes = len(tree.cell_count), len(flat.node_group)
     state = [np.zeros(n, np.int64) for n in (n_cells, n_cells, n_nodes, n_nodes)]
     phi = rng.dirichlet(np.ones(4), n_cells)[:, 0]
-    lay = [flat.level_node, flat.level_cell, flat.node_start, flat.node_group]
+    lay = [tree.level_node, tree.level_cell, tree.node_start, flat.node_group]
     return (
         tree,
         flat,
         alpha,
         state,
-        [*lay, flat.cell_parent, flat.cell_count, phi, alpha, 64, *state],
+        [*lay, tree.cell_parent, tree.cell_count, phi, alpha, 64, *state],
     )
 
 
@@ -163,11 +163,11 @@ def run_chain(rng):
                 near=ratios.near[:9, :4].copy(), growth=ratios.growth[:9, :4].copy()
             )
         yield [
-            *(flat.level_node, flat.level_cell, flat.node_start, flat.node_group),
-            *(flat.node_parent, flat.cell_parent, *ratios),
+            *(tree.level_node, tree.level_cell, tree.node_start, flat.node_group),
+            *(tree.node_parent, tree.cell_parent, *ratios),
             *(1.5, 1.0, 2.0, np.ones(flat.n_groups), tree.arity, 6, 2, 1, window),
             *(alpha, *state, random, np.zeros(1, np.int64)),
-            *(np.zeros(len(flat.cell_count)), np.zeros(1)),
+            *(np.zeros(len(tree.cell_count)), np.zeros(1)),
         ]
 
 
@@ -179,10 +179,10 @@ def solve_fixed_point(rng):
     for rows, fraction, sweeps in ((80, False, 40), (300, True, 7)):
         tree = random_tree(int(rng.integers(100)), (2, 3, 4), rows=rows, fraction=fraction)
         flat = tie(tree, "parent")
-        n_cells, n_nodes = len(flat.cell_count), len(flat.node_group)
+        n_cells, n_nodes = len(tree.cell_count), len(flat.node_group)
         yield [
-            *(flat.level_node, flat.level_cell, flat.node_start, flat.node_group),
-            *(flat.cell_parent, flat.cell_count, tree.arity, 1.5, 2.0, np.ones(flat.n_groups)),
+            *(tree.level_node, tree.level_cell, tree.node_start, flat.node_group),
+            *(tree.cell_parent, tree.cell_count, tree.arity, 1.5, 2.0, np.ones(flat.n_groups)),
             *(1e-6, sweeps, np.full(flat.n_groups, 2.0), np.zeros(n_cells), np.zeros(n_nodes)),
             np.zeros(sweeps),
         ]

@@ -77,19 +77,17 @@ class GibbsHDP(HDP):
     window: int = WINDOW
     discount: float = 0.0
 
-    def estimate(
-        self, tree: ContextTree, generator: np.random.Generator
-    ) -> tuple[Estimate, ContextTree]:
-        """Estimate one family; also return the tree of the estimates' cells and nodes."""
+    def estimate(self, tree: ContextTree, generator: np.random.Generator) -> Estimate:
+        """Estimate one family."""
         spelled = tree.n_nodes * int(tree.node_start[1]) <= MAX_SPELLED
         tree = spell_unseen(tree) if spelled else tree
         pace = Pace(self.thinning, self.concentration_interval, self.window)
         ends = self.tolerance, self.max_sweeps, self.burn_in, self.n_chains
         process = Process(self.prior, self.discount)
         budget = Budget(*ends, pace, self.start)
-        estimate = sample(tree, tie(tree, self.tying), process, budget, generator)
+        estimate = sample(tie(tree, self.tying), process, budget, generator)
         estimate.info["unseen_averaged"] = spelled
-        return estimate, tree
+        return estimate
 
     def _check(self) -> None:
         super()._check()
@@ -172,24 +170,23 @@ class _Chain(NamedTuple):
 
 
 def sample(
-    tree: ContextTree,
     flat: TiedTree,
     process: Process,
     budget: Budget,
     generator: np.random.Generator,
 ) -> Estimate:
     """Estimate one family by its posterior mean."""
-    leaves = flat.cell_count[flat.level_cell[-2] :]
+    leaves = flat.tree.cell_count[flat.tree.level_cell[-2] :]
     if not np.array_equal(leaves, np.floor(leaves)):
         raise ConfigurationError(
             "hdp-gibbs needs whole counts, but the rows have fractional weights. "
             "Use hdp, whose fixed point takes any weights."
         )
-    if flat.cell_count.shape[0] == 0:
-        return solve(tree, flat, process.prior, budget.tolerance, 1)
-    chains = _start(tree, flat, process, budget, generator)
-    run = _Kernel(tree, flat, process)
-    nowhere, nothing = np.zeros(flat.cell_count.shape[0]), np.zeros(1)
+    if flat.tree.cell_count.shape[0] == 0:
+        return solve(flat, process.prior, budget.tolerance, 1)
+    chains = _start(flat, process, budget, generator)
+    run = _Kernel(flat, process)
+    nowhere, nothing = np.zeros(flat.tree.cell_count.shape[0]), np.zeros(1)
     never = budget.pace._replace(thinning=budget.burn_in + 1)
     for chain in chains:
         run(chain, budget.burn_in, never, nowhere, nothing)
@@ -216,14 +213,14 @@ def sample(
 class _Kernel:
     """The inputs of the chains' kernel other than their states."""
 
-    def __init__(self, tree: ContextTree, flat: TiedTree, process: Process) -> None:
+    def __init__(self, flat: TiedTree, process: Process) -> None:
         prior = process.prior
-        nodes = (flat.level_node, flat.level_cell, flat.node_start, flat.node_group)
+        nodes = (flat.tree.level_node, flat.tree.level_cell, flat.tree.node_start, flat.node_group)
         ratios = stirling_ratios(_largest_count(flat), process.discount)
         root = (prior.root_concentration, process.root_share)
         gamma = (prior.shape, prior.rates(flat.n_groups, flat.class_group))
-        above = (flat.node_parent, flat.cell_parent)
-        self._model = (*nodes, *above, *ratios, *root, *gamma, tree.arity)
+        above = (flat.tree.node_parent, flat.tree.cell_parent)
+        self._model = (*nodes, *above, *ratios, *root, *gamma, flat.tree.arity)
 
     def __call__(
         self, chain: _Chain, n_sweeps: int, pace: Pace, total: Floats, escape: Floats
@@ -235,7 +232,6 @@ class _Kernel:
 
 
 def _start(
-    tree: ContextTree,
     flat: TiedTree,
     process: Process,
     budget: Budget,
@@ -243,7 +239,7 @@ def _start(
 ) -> list[_Chain]:
     """Return chains around the fixed point, or the prior's mean, with their random states."""
     prior = process.prior
-    solved = solve(tree, flat, prior, 1e-3, 200)
+    solved = solve(flat, prior, 1e-3, 200)
     phi = np.exp(solved.log_prob)
     centre = np.clip(solved.info["concentration"], 0.1, 1e4)
     if budget.start == "prior":
@@ -252,10 +248,10 @@ def _start(
     chains = []
     for at in range(budget.n_chains):
         alpha = centre * SPREAD ** (at - (budget.n_chains - 1) / 2)
-        sizes = np.repeat([len(flat.cell_count), len(flat.node_group)], 2)
+        sizes = np.repeat([len(flat.tree.cell_count), len(flat.node_group)], 2)
         state = Seating(*(np.zeros(size, np.int64) for size in sizes))
-        nodes = (flat.level_node, flat.level_cell, flat.node_start, flat.node_group)
-        given = (*nodes, flat.cell_parent, flat.cell_count, phi, alpha, most, *state)
+        nodes = (flat.tree.level_node, flat.tree.level_cell, flat.tree.node_start, flat.node_group)
+        given = (*nodes, flat.tree.cell_parent, flat.tree.cell_count, phi, alpha, most, *state)
         native.start_chain(*given)
         random = generator.integers(0, 2**64, 4, np.uint64, endpoint=False)
         chains.append(_Chain(alpha, state, random, np.zeros(1, np.int64)))
@@ -266,7 +262,7 @@ class _Watch:
     """Batch means of every predictive probability, and their standard errors."""
 
     def __init__(self, flat: TiedTree, n_chains: int) -> None:
-        n_cells = flat.cell_count.shape[0]
+        n_cells = flat.tree.cell_count.shape[0]
         self.flat = flat
         self.chain_sum = np.zeros((n_chains, n_cells))
         self.square = np.zeros(n_cells)
@@ -274,8 +270,9 @@ class _Watch:
         self.added = 0
         self.trace: list[float] = []
         self.concentrations: list[Floats] = []
-        leaves = flat.level_cell[-2]
-        self.weight = flat.cell_count[leaves:] / max(flat.cell_count[leaves:].sum(), 1e-300)
+        leaves = flat.tree.level_cell[-2]
+        counts = flat.tree.cell_count[leaves:]
+        self.weight = counts / max(counts.sum(), 1e-300)
         self.leaves = slice(int(leaves), n_cells)
 
     @property
@@ -317,14 +314,14 @@ class _Watch:
             "concentration_trace": np.array(self.concentrations),
         }
         escape = _escapes(self.flat, mean, self.escape / self.added)
-        return Estimate(np.log(mean), np.log(escape), converged, info)
+        return Estimate(self.flat, np.log(mean), np.log(escape), converged, info)
 
 
 def _escapes(flat: TiedTree, mean: Floats, root: float) -> Floats:
     """Return the mass left by the seen values in each node, relative to that in its parent."""
-    starts = flat.node_start[:-1]
+    starts = flat.tree.node_start[:-1]
     left = 1.0 - np.add.reduceat(mean, starts)
-    above = 1.0 - np.add.reduceat(mean[flat.cell_parent], starts)
+    above = 1.0 - np.add.reduceat(mean[flat.tree.cell_parent], starts)
     share = np.where(above > 1e-12, left / np.maximum(above, 1e-12), 1.0)
     share[0] = root
     clipped: Floats = np.clip(share, 1e-12, 1.0)
@@ -333,7 +330,7 @@ def _escapes(flat: TiedTree, mean: Floats, root: float) -> Floats:
 
 def _largest_count(flat: TiedTree) -> int:
     """Return a power of two that no cell below the root can exceed, so that tables are shared."""
-    below = flat.cell_count[flat.level_cell[1] :]
+    below = flat.tree.cell_count[flat.tree.level_cell[1] :]
     return int(2 ** np.ceil(np.log2(max(below.max(initial=0.0), 64.0))))
 
 

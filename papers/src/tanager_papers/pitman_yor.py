@@ -36,19 +36,15 @@ class PitmanYor(HDP):
 
     discount: float | str = "counted"
 
-    def estimate(
-        self, tree: ContextTree, generator: np.random.Generator
-    ) -> tuple[Estimate, ContextTree]:
-        """Estimate one family; also return the tree of the estimates' cells and nodes."""
+    def estimate(self, tree: ContextTree, generator: np.random.Generator) -> Estimate:
+        """Estimate one family."""
         if self.discount == 0:
             return super().estimate(tree, generator)
         flat = tie(tree, self.tying)
         counted = isinstance(self.discount, str)
-        discounts = (
-            count_discounts(tree, flat) if counted else np.full(tree.depth + 1, self.discount)
-        )
+        discounts = count_discounts(flat) if counted else np.full(tree.depth + 1, self.discount)
         ends = self.tolerance, self.max_sweeps
-        return solve_discounted(tree, flat, self.prior, discounts, *ends), tree
+        return solve_discounted(flat, self.prior, discounts, *ends)
 
     def _check(self) -> None:
         super()._check()
@@ -57,9 +53,10 @@ class PitmanYor(HDP):
         self._allow("discount", small or self.discount == "counted", allowed)
 
 
-def count_discounts(tree: ContextTree, flat: TiedTree) -> Floats:
+def count_discounts(flat: TiedTree) -> Floats:
     """Return a discount for each level from the numbers of cells seen once and twice."""
-    count = np.where(flat.cell_count > 0, flat.cell_count, 0.0)
+    tree = flat.tree
+    count = np.where(tree.cell_count > 0, tree.cell_count, 0.0)
     discounts = np.zeros(tree.depth + 1)
     for level in range(tree.depth, 0, -1):
         cells = _cells(flat, level)
@@ -71,13 +68,12 @@ def count_discounts(tree: ContextTree, flat: TiedTree) -> Floats:
         above = _cells(flat, level - 1)
         seen = (count[cells] > 0).astype(float)
         count[above] = np.bincount(
-            flat.cell_parent[cells] - above.start, seen, minlength=above.stop - above.start
+            flat.tree.cell_parent[cells] - above.start, seen, minlength=above.stop - above.start
         )
     return discounts
 
 
 def solve_discounted(
-    tree: ContextTree,
     flat: TiedTree,
     prior: Prior,
     discounts: Floats,
@@ -85,7 +81,7 @@ def solve_discounted(
     max_sweeps: int,
 ) -> Estimate:
     """Estimate one family; `discounts` (depth + 1,) are by level, the root's is unused."""
-    sweeps = _DiscountedSweeps(tree, flat, prior, discounts)
+    sweeps = _DiscountedSweeps(flat, prior, discounts)
     trace: list[float] = []
     while len(trace) < max_sweeps:
         sweeps.go_up()
@@ -102,24 +98,25 @@ def solve_discounted(
         "discount": discounts[1:],
     }
     with np.errstate(divide="ignore"):
-        return Estimate(np.log(sweeps.phi), np.log(spare), trace[-1] < tolerance, info)
+        return Estimate(flat, np.log(sweeps.phi), np.log(spare), trace[-1] < tolerance, info)
 
 
 def _cells(flat: TiedTree, level: int) -> slice:
-    return slice(int(flat.level_cell[level]), int(flat.level_cell[level + 1]))
+    return slice(int(flat.tree.level_cell[level]), int(flat.tree.level_cell[level + 1]))
 
 
 def _nodes(flat: TiedTree, level: int) -> slice:
-    return slice(int(flat.level_node[level]), int(flat.level_node[level + 1]))
+    return slice(int(flat.tree.level_node[level]), int(flat.tree.level_node[level + 1]))
 
 
 class _DiscountedSweeps:
     """The state of the sweeps: of cells (n_cells,), of nodes (n_nodes,), of groups (n_groups,)."""
 
-    def __init__(self, tree: ContextTree, flat: TiedTree, prior: Prior, discounts: Floats) -> None:
-        self.tree, self.flat, self.prior, self.discounts = tree, flat, prior, discounts
-        self.owner = owner = np.repeat(np.arange(tree.n_nodes), np.diff(flat.node_start))
-        self.counts = count = flat.cell_count.astype(float)
+    def __init__(self, flat: TiedTree, prior: Prior, discounts: Floats) -> None:
+        self.flat, self.prior, self.discounts = flat, prior, discounts
+        self.tree = tree = flat.tree
+        self.owner = owner = np.repeat(np.arange(tree.n_nodes), np.diff(flat.tree.node_start))
+        self.counts = count = flat.tree.cell_count.astype(float)
         self.total = np.bincount(owner, count, minlength=tree.n_nodes).astype(float)
         self.phi = (count + 1.0 / tree.arity) / (self.total[owner] + 1.0)
         self.tables = np.minimum(count, 1.0)
@@ -132,7 +129,8 @@ class _DiscountedSweeps:
         flat = self.flat
         for level in range(len(self.discounts) - 1, 0, -1):
             cells, nodes, above = _cells(flat, level), _nodes(flat, level), _cells(flat, level - 1)
-            count, node, parent = self.counts[cells], self.owner[cells], flat.cell_parent[cells]
+            count, node = self.counts[cells], self.owner[cells]
+            parent = flat.tree.cell_parent[cells]
             # The bound on the counts is a power of two, so that families share tables of ratios.
             top = 1 << max(6, int(np.ceil(count.max(initial=1.0))).bit_length())
             discount = float(self.discounts[level])
@@ -177,7 +175,7 @@ class _DiscountedSweeps:
             node = self.owner[cells]
             own = self.counts[cells] - self.discounts[level] * self.tables[cells]
             weight = self.total[node] + self.alpha[flat.node_group[node]]
-            self.phi[cells] = own / weight + share[node] * self.phi[flat.cell_parent[cells]]
+            self.phi[cells] = own / weight + share[node] * self.phi[flat.tree.cell_parent[cells]]
         return float(np.abs(self.phi - before).max(initial=0.0))
 
     def move_concentrations(self) -> float:

@@ -96,9 +96,9 @@ class HDP(CountLearner):
         self, tree: ContextTree, generator: np.random.Generator, *, intervals: bool
     ) -> tuple[FamilyTable, FamilyTable | None, Any]:
         """Return one family's table, its variances if `intervals`, and how it was estimated."""
-        estimate, tree = self.estimate(tree, generator)
-        spread = estimate.spread(tree, self.tying) if intervals else None
-        return estimate.table(tree).compact(), spread, (estimate.info, estimate.converged)
+        estimate = self.estimate(tree, generator)
+        spread = estimate.spread() if intervals else None
+        return estimate.table().compact(), spread, (estimate.info, estimate.converged)
 
     def log_prior(self, class_counts: Floats) -> Floats:
         """Estimate the class prior: one virtual row, spread evenly over the classes."""
@@ -109,10 +109,9 @@ class HDP(CountLearner):
         self,
         tree: ContextTree,
         generator: np.random.Generator,  # noqa: ARG002 - for learners that sample
-    ) -> tuple[Estimate, ContextTree]:
-        """Estimate one family; also return the tree of the estimates' cells and nodes."""
-        flat = tie(tree, self.tying)
-        return solve(tree, flat, self.prior, self.tolerance, self.max_sweeps), tree
+    ) -> Estimate:
+        """Estimate one family."""
+        return solve(tie(tree, self.tying), self.prior, self.tolerance, self.max_sweeps)
 
     @property
     def prior(self) -> Prior:
@@ -161,19 +160,10 @@ class Prior(NamedTuple):
 
 
 class TiedTree(NamedTuple):
-    """A `ContextTree` in the kernels' layout, with each node's concentration.
+    """A `ContextTree` with each node's concentration."""
 
-    Nodes of level d are ``level_node[d]:level_node[d+1]``, cells of node u are
-    ``node_start[u]:node_start[u+1]``.
-    """
-
-    level_node: Ints  # (depth + 2,)
-    level_cell: Ints  # (depth + 2,)
-    node_start: Ints  # (n_nodes + 1,)
+    tree: ContextTree
     node_group: Ints  # (n_nodes,): which concentration; the root's entry is unused
-    node_parent: Ints  # (n_nodes,)
-    cell_parent: Ints  # (n_cells,): the same value in the parent node; unused for the root
-    cell_count: Floats  # (n_cells,): the estimators use those of the leaves
     n_groups: int  # number of distinct concentrations
     class_group: int  # the one used only by the class level's nodes; -1 if none
 
@@ -189,29 +179,31 @@ def tie(tree: ContextTree, tying: str) -> TiedTree:
     elif tying == "parent":
         group = tree.node_parent
         n_groups = int(tree.level_node[-2])
-    nodes = tree.level_node, tree.level_cell, tree.node_start, group, tree.node_parent
-    class_group = -1 if tying == "single" else 0
-    return TiedTree(*nodes, tree.cell_parent, tree.cell_count, n_groups, class_group)
+    return TiedTree(tree, group, n_groups, -1 if tying == "single" else 0)
 
 
 @dataclass(frozen=True)
 class Estimate:
     """The estimates for every node of one family's tree."""
 
+    tied: TiedTree
     log_prob: Floats  # (n_cells,): for every (context, value) seen, at every depth
     log_escape: Floats  # (n_nodes,): log share of the parent's estimate in unseen values
     converged: bool
     info: dict[str, Any] = field(default_factory=dict)  # concentrations, sweeps and the trace
 
-    def table(self, tree: ContextTree) -> TreeTable:
+    def table(self) -> TreeTable:
         """Return the estimates as a table on the tree."""
-        return TreeTable(tree.without_counts(), self.log_prob, self.log_escape, inherit=True)
+        return TreeTable(
+            self.tied.tree.without_counts(), self.log_prob, self.log_escape, inherit=True
+        )
 
-    def spread(self, tree: ContextTree, tying: str) -> FamilyTable | None:
+    def spread(self) -> FamilyTable | None:
         """Return the variances of the estimates."""
-        node, flat = tree.cell_nodes(), tie(tree, tying)
+        tree = self.tied.tree
+        node = tree.cell_nodes()
         phi, escape = np.exp(self.log_prob), np.exp(self.log_escape)
-        alpha = self.info["concentration"][flat.node_group]
+        alpha = self.info["concentration"][self.tied.node_group]
         total = alpha / escape  # the node's rows plus its concentration
         total[0] = KNOWN
         above = phi[tree.cell_parent]
@@ -225,19 +217,16 @@ class Estimate:
         return count_spread(tree, rows, unseen, total, shares=shares, doubt=doubt)
 
 
-def solve(
-    tree: ContextTree, flat: TiedTree, prior: Prior, tolerance: float, max_sweeps: int
-) -> Estimate:
+def solve(tied: TiedTree, prior: Prior, tolerance: float, max_sweeps: int) -> Estimate:
     """Estimate one family; `max_sweeps` bounds the work, `tolerance` the last change."""
-    alpha = np.full(flat.n_groups, START)
-    phi = np.empty(flat.cell_count.shape[0])
-    escape = np.empty(flat.node_group.shape[0])
+    tree, alpha = tied.tree, np.full(tied.n_groups, START)
+    phi, escape = np.empty(tree.n_cells), np.empty(tree.n_nodes)
     trace = np.zeros(max_sweeps)
-    nodes = flat.level_node, flat.level_cell, flat.node_start, flat.node_group
-    gamma = prior.shape, prior.rates(flat.n_groups, flat.class_group)
-    model = *nodes, flat.cell_parent, flat.cell_count, tree.arity, prior.root_concentration, *gamma
+    nodes = tree.level_node, tree.level_cell, tree.node_start, tied.node_group
+    gamma = prior.shape, prior.rates(tied.n_groups, tied.class_group)
+    model = *nodes, tree.cell_parent, tree.cell_count, tree.arity, prior.root_concentration, *gamma
     out = alpha, phi, escape, trace
     n_sweeps = native.solve_fixed_point(*model, tolerance, max_sweeps, *out)
     converged = bool(trace[n_sweeps - 1] < tolerance)
     info = {"sweeps": int(n_sweeps), "trace": trace[:n_sweeps].copy(), "concentration": alpha}
-    return Estimate(phi, escape, converged, info)
+    return Estimate(tied, phi, escape, converged, info)
