@@ -109,7 +109,7 @@ def learn_codebook(
     if not seen.total_weight:
         raise no_weight_error()
     empty = [one.name for one in seen.features if one.is_empty and missing == "marginalize"]
-    readings |= dict.fromkeys(empty, Reading("nothing"))
+    readings |= {one: Reading("nothing") for one in empty}
     why = "every row is missing"
     _add_findings([Finding(one, "empty", "left out", why) for one in empty], context)
     column, class_labels, order = known.settle(table, seen)
