@@ -81,13 +81,6 @@ class _DatasetPart(StoredPart):
         return iter(scanner.to_batches())
 
 
-def open_lake_table(table: Any) -> Source:
-    """Open a table object at its current snapshot."""
-    if type(table).__name__ == "DeltaTable":
-        return _open_delta(table)
-    return _read_snapshot(table, None)
-
-
 def is_delta_folder(path: str) -> bool:
     """Return whether a path or URL is a folder that contains a Delta log."""
     if is_url(path) and local_path(path) is None:
@@ -107,7 +100,7 @@ def open_lake(url: str) -> Source:
     """
     with requiring(f"{url}, a Delta or Iceberg table,", "'tanager[lakes]'"):
         if url.startswith("iceberg://"):
-            return _open_iceberg(url)
+            return _load_iceberg(url)
         from deltalake import DeltaTable
 
         address, _, query = url.partition("?")
@@ -116,16 +109,17 @@ def open_lake(url: str) -> Source:
         if place.startswith(("delta://", "file://")):
             place = unquote(place.partition("://")[2])
         with _opening(url):
-            return _open_delta(DeltaTable(place, version=version))
+            return open_delta(DeltaTable(place, version=version))
 
 
-def _open_delta(table: Any) -> Source:
+def open_delta(table: Any) -> Source:
+    """Open a Delta table at the version that it was loaded with."""
     # The dataset lists the files of this version, which are never rewritten.
     with _opening(table.table_uri):
         return open_dataset(table.to_pyarrow_dataset())
 
 
-def _open_iceberg(url: str) -> Source:
+def _load_iceberg(url: str) -> Source:
     from pyiceberg.catalog import load_catalog
 
     parts = urlsplit(url)
@@ -136,7 +130,7 @@ def _open_iceberg(url: str) -> Source:
         )
     with _opening(url):
         table = load_catalog(parts.netloc).load_table(name)
-    return _read_snapshot(table, _whole(dict(parse_qsl(parts.query)), "snapshot", url))
+    return open_iceberg(table, _whole(dict(parse_qsl(parts.query)), "snapshot", url))
 
 
 def _whole(options: dict[str, str], name: str, url: str) -> int | None:
@@ -153,7 +147,7 @@ def _opening(name: str) -> AbstractContextManager[None]:
     return explaining(f"{name} cannot be read", hint, Exception)
 
 
-def _read_snapshot(table: Any, snapshot: int | None) -> Source:
+def open_iceberg(table: Any, snapshot: int | None = None) -> Source:
     """Open an Iceberg table at a snapshot, by default the current one."""
     from pyiceberg.io.pyarrow import schema_to_pyarrow
 

@@ -17,8 +17,9 @@ from tanager.sources.datasets import (
     is_delta_folder,
     open_dask,
     open_dataset,
+    open_delta,
+    open_iceberg,
     open_lake,
-    open_lake_table,
     open_query,
     open_relation,
 )
@@ -27,9 +28,6 @@ from tanager.sources.gate import EXACT, admit_column, check_columns, complex_err
 from tanager.sources.remote import IN_ARROW
 from tanager.sources.source import Source, blank_table, check_names
 from tanager.sources.text import TextStyle, apply_style
-
-# Table objects of lakehouse libraries, recognised by name so that nothing has to be imported.
-_LAKES = {("deltalake", "DeltaTable"), ("pyiceberg", "Table"), ("pyiceberg", "StaticTable")}
 
 _KINDS = (
     "a 2-D NumPy array, a list of rows or of dicts, a dict of columns, a pandas, polars or "
@@ -179,8 +177,11 @@ def _open(X: Any) -> Source:
         return open_dataset(X)
     if name == "DuckDBPyRelation":
         return open_relation(X)
-    if (library, name) in _LAKES:
-        return open_lake_table(X)
+    # Recognised by name, so that nothing has to be imported.
+    if (library, name) == ("deltalake", "DeltaTable"):
+        return open_delta(X)
+    if library == "pyiceberg" and name in ("Table", "StaticTable"):
+        return open_iceberg(X)
     if hasattr(X, "__arrow_c_stream__"):
         return _open_stream(X)
     if hasattr(X, "__array__") or hasattr(X, "__array_interface__"):
