@@ -141,8 +141,9 @@ class RunningJoint:
         rows = self._rows
         ahead = np.arange(self.domain.n_classes) < rows.labels[:, None]
         rows.log_joint[:] = self._log_prior[rows.folds] + ahead
+        nowhere = self._contexts(())
         for i, table in enumerate(self._naive):
-            native.add_change(self._contexts(()), self._codes[i], rows.folds, table, rows.log_joint)
+            native.add_change(nowhere, self._codes[i], rows.folds, table, rows.log_joint)
         self._sort()
 
     def _sort(self) -> None:
