@@ -60,7 +60,7 @@ from tanager.progress import LongWork
             "--folds -1 isn't valid. Allowed: 2",
         ),
         (["export", "{m}", "-o", "{tmp}/g.csv"], "'.csv'"),
-        (["export", "{m}", "-o", "{tmp}/g.sql", "--format", "pmml"], "--format pmml"),
+        (["export", "{m}", "-o", "{tmp}/g.sql", "--format", "pmml"], "--format 'pmml'"),
         (["export", "{m}", "-o", "{tmp}/g.sql", "--dialect", "basic"], "'basic'"),
         (["export", "{m}", "-o", "{tmp}/g.json", "--dialect", "duckdb"], "--dialect can't be used"),
         (
