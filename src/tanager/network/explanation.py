@@ -83,6 +83,11 @@ class Explanation(EqualByArrays):
         """Log-odds given the row."""
         return self.prior + float(self.contributions.sum())
 
+    def strongest(self, n: int) -> list[int]:
+        """Return the positions of the n largest contributions, largest first."""
+        order = np.argsort(-np.abs(self.contributions), kind="stable")
+        return [int(at) for at in order[:n]]
+
     def steps(self, most: int = 12) -> list[ExplanationStep]:
         """Return the steps from prior to posterior, the largest contributions first.
 
@@ -93,7 +98,7 @@ class Explanation(EqualByArrays):
         """
         total = self.prior
         out = [ExplanationStep("prior", "", total, total)]
-        for at in np.argsort(-np.abs(self.contributions), kind="stable")[:most]:
+        for at in self.strongest(most):
             adds = float(self.contributions[at])
             total += adds
             out.append(ExplanationStep(self.features[at], self.values[at], adds, total))
