@@ -262,7 +262,7 @@ def plot_effect(
     interval = None
     if X is not None:
         rows = read_rows(network, X, y)
-        counts = rows.value_counts(at, column.arity, len(classes))
+        counts = rows.value_counts(at)
         groups = pool_neighbours(counts.sum(axis=1), column.n_ordered, MAX_INTERVALS)
         if not isinstance(column, NumericColumn):
             groups = np.arange(column.arity, dtype=np.uint16)

@@ -192,8 +192,8 @@ def feature_details(
     information: NetworkInformation, at: int, classes: ShownClasses, rows: PageRows | None
 ) -> dict[str, Any]:
     """Return what a feature says about the classes; nothing if its table is too large."""
-    codebook, feature = information.network.codebook, information.network.structure.selected[at]
-    column = codebook.columns[feature]
+    feature = information.network.structure.selected[at]
+    column = information.network.codebook.columns[feature]
     joint = information.joint(column.name)
     if joint is None:
         return {}
@@ -205,8 +205,7 @@ def feature_details(
         # Intervals of so few rows would be meaningless: neighbours share one.
         facts["bands"] = pool_neighbours(merged.sum(axis=1), column.n_ordered, MAX_BANDS).tolist()
     if rows is not None:
-        counts = rows.value_counts(feature, column.arity, codebook.domain.n_classes)
-        counted = merge_values(classes.gather(counts), groups)
+        counted = merge_values(classes.gather(rows.value_counts(feature)), groups)
         facts["n"] = counted.astype(int).tolist()
         bands = np.array(facts.get("bands", np.arange(len(counted))))
         inside = _inside(merge_values(merged, bands), merge_values(counted, bands))

@@ -89,14 +89,12 @@ class _Subject:
 
     def measure(self, rows: PageRows, folds: int | None, *, with_refits: bool) -> None:
         """Evaluate the model on rows."""
-        network, domain = self.network, self.network.codebook.domain
+        network = self.network
         self.tell("predicting")
         held = predict_held_out(self.model, rows, folds=folds, with_refits=with_refits)
         self.tell("scores")
-        self.counted = [
-            counted_bits(rows.value_counts(one, int(domain.arities[one]), domain.n_classes))
-            for one in network.structure.selected
-        ]
+        selected = network.structure.selected
+        self.counted = [counted_bits(rows.value_counts(feature)) for feature in selected]
         if held.feature_losses:
             self.losses = [held.feature_losses.get(name) for name in self.names]
         logistic = logistic_regression(network, rows)

@@ -70,9 +70,11 @@ class PageRows:
     n_source: int  # rows of the source, of which only a sample is kept if large
     every: Rows  # all rows; those of a large source are read again
 
-    def value_counts(self, feature: int, arity: int, n_classes: int) -> Floats:
+    def value_counts(self, feature: int) -> Floats:
         """Return N(x, y) of one feature, shape (arity, n_classes), without unknown values."""
-        return count_values(self.codes[feature], self.labels, arity, n_classes)
+        domain = self.every.domain
+        arity = int(domain.arities[feature])
+        return count_values(self.codes[feature], self.labels, arity, domain.n_classes)
 
 
 def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> PageRows:
