@@ -23,7 +23,7 @@ from tanager.codes.codebook import Codebook, MatchedTable
 from tanager.codes.columns import CategoricalColumn
 from tanager.codes.groups import check_bins
 from tanager.codes.reading import Reading, read_columns
-from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Chunk, Rows, exact_weights
+from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Chunk, Codes, Rows, exact_weights
 from tanager.codes.seeing import (
     Making,
     RawChunk,
@@ -314,7 +314,7 @@ class _ValueWeights(Sums):
         if chunk.weights is not None:
             weights = exact_weights(chunk.weights, self.total_weight)
         for sums, (at, values) in zip(state, self.values.items(), strict=True):
-            array = chunk.columns[at].dictionary_encode()
+            array = chunk.column(at).dictionary_encode()
             given = to_family(array.dictionary, "text", "")
             place = pc.index_in(given, value_set=values).take(array.indices)
             known = place.is_valid().to_numpy(zero_copy_only=False)
@@ -341,8 +341,13 @@ class RowCoder:
                 labels = code_labels(self.codebook.target, labels, piece.target, raw.start)
             if self.total_weight is not None and raw.weights is not None:
                 weights = exact_weights(raw.weights, self.total_weight)
-            codes = self.codebook.encode_columns(raw.columns)
-            yield Chunk(codes, labels, weights, raw.start, raw.row_index)
+            yield Chunk(self._encode(raw), labels, weights, raw.start, raw.row_index)
+
+    def _encode(self, raw: RawChunk) -> Codes:
+        if raw.matrix is not None and self.codebook.takes_matrix:
+            return self.codebook.encode_matrix(raw.matrix)
+        columns = [raw.column(i) for i in range(len(self.codebook.columns))]
+        return self.codebook.encode_columns(columns)
 
 
 def code_rows(raw: RawRows, codebook: Codebook, seen: Seen | None, context: FitContext) -> Rows:

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
+from tanager.codes.columns import CategoricalColumn, Column, NumericColumn, as_kernel_matrix
 from tanager.codes.groups import learn_cuts, see_numbers
 from tanager.codes.hashing import RowSample
 from tanager.codes.rows import MAX_ARITY
@@ -46,7 +46,8 @@ _WORDS = {"integer": "whole numbers", "real": "numbers", "boolean": "booleans", 
 class RawChunk(NamedTuple):
     """Some rows."""
 
-    columns: Sequence[pa.Array]  # one per feature
+    columns: Sequence[pa.Array]  # one per feature; empty if the features are a matrix
+    matrix: NDArray[Any] | None  # (n_rows, n_features), numeric
     labels: Any  # pyarrow.Array, or ndarray of uint16 if the target was passed as an array
     weights: Floats | None
     start: int  # index of the first row in the source
@@ -64,6 +65,18 @@ class RawChunk(NamedTuple):
             return self.row_index
         return np.arange(self.start, self.start + self.n_rows)
 
+    def column(self, i: int) -> pa.Array:
+        """Return feature i."""
+        if self.matrix is None:
+            return self.columns[i]
+        return pa.array(np.ascontiguousarray(self.matrix[:, i]))  # Arrow needn't look for NaN
+
+    def numbers(self, i: int, name: str) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:
+        """Return feature i as int64 or float64, and the mask of its nulls (None if it has none)."""
+        if self.matrix is None:
+            return to_numbers(self.columns[i], name)
+        return as_kernel_matrix(self.matrix[:, i]), None
+
     def positive(self) -> RawChunk:
         """Return the rows with a positive weight."""
         weights = self.weights
@@ -74,6 +87,7 @@ class RawChunk(NamedTuple):
         labels = self.labels
         return RawChunk(
             [column.filter(mask) for column in self.columns],
+            None if self.matrix is None else self.matrix[kept],
             labels[kept] if isinstance(labels, np.ndarray) else labels.filter(mask),
             weights[kept],
             self.start,
@@ -106,16 +120,14 @@ class RawPiece:
         names += [name for name in (self.target, self.weight) if name is not None]
         for batch in self.fragment.batches(names):
             start, rows = self.fragment.start + at, slice(at, at + batch.num_rows)
-            columns: Sequence[pa.Array] = batch.columns[:n]
-            if matrix is not None:  # Arrow needn't look for NaN
-                columns = [pa.array(values) for values in np.ascontiguousarray(matrix[rows].T)]
             labels = batch.column(n) if self.labels is None else self.labels[rows]
             weights = None if self.weights is None else self.weights[rows]
             if self.weight is not None:
                 weights = weight_column(batch.columns[-1], self.weight, start)
                 check_weights(weights, start)
             if batch.num_rows:
-                yield RawChunk(columns, labels, weights, start)
+                block = None if matrix is None else matrix[rows]
+                yield RawChunk(batch.columns[:n], block, labels, weights, start)
             at += batch.num_rows
 
 
@@ -362,9 +374,9 @@ class SeeingPass:
         numbers = []
         for at, one in enumerate(state.features):
             if isinstance(one, SeenCategory):
-                one.add(kept.columns[at])
+                one.add(kept.column(at))
             else:
-                numbers.append(one.add(*to_numbers(kept.columns[at], one.name)))
+                numbers.append(one.add(*kept.numbers(at, one.name)))
         if numbers:
             state.sample.add(kept.indices, numbers, ids, kept.weights)
         return state
