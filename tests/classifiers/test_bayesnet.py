@@ -358,8 +358,8 @@ def test_info_tells_what_happened(weather):
     assert set(clf.info_) == {"codes", "structure", "parameters"}
     assert clf.info_["parameters"]["m"] in MEstimate.candidates
     assert all(stage["seconds"] >= 0 for stage in clf.info_.values())
-    # Values, then pairs; the rest for choosing m: counts, and their classes.
-    assert clf.info_["structure"]["passes"] == 2
+    # Values and pairs in one pass; the rest for choosing m: counts, and their classes.
+    assert clf.info_["structure"]["passes"] == 1
     assert clf.info_["parameters"]["passes"] >= 1
 
 

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from tanager.engines import FitContext, LocalEngine, passes, resolve_engine
+from tanager.engines.passes import Passes
 from tanager.errors import ConfigurationError
 from tanager.progress import Progress
 
@@ -60,6 +61,12 @@ def test_a_pass_sees_every_row_once_and_reports_it(jobs):
     progress = Recorder()
     assert LocalEngine(jobs).run(Sum(), Numbers(), progress, "sum") == sum(range(50))
     assert progress.log == [("sum", 50), *[1] * 50, "end"]
+
+
+@pytest.mark.parametrize("jobs", [1, 4])
+def test_several_passes_give_all_results(jobs):
+    three = Passes(Sum(), Sum(), Sum())
+    assert LocalEngine(jobs).run(three, Numbers(), Progress(), "") == (1225, 1225, 1225)
 
 
 @pytest.mark.parametrize("jobs", [1, 3])

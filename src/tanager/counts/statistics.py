@@ -35,6 +35,7 @@ from tanager.counts.pairs import (
 from tanager.counts.runs import NO_WEIGHTS, Radix
 from tanager.engines import FitContext, Sums
 from tanager.engines.keeping import release, scratch_array
+from tanager.engines.passes import Passes
 from tanager.numerics import Floats, Ints, starts_of
 
 DECIMALS = 10  # information is rounded, so that ties don't depend on summation order
@@ -43,9 +44,10 @@ DECIMALS = 10  # information is rounded, so that ties don't depend on summation 
 class Counts:
     """Sufficient statistics of the training rows, optionally leaving out one fold.
 
-    Singles (N(y), N(x, y)), pairs and families take one pass each on first use,
-    and are kept. With `folds` every count has the fold as an axis, so `without` computes the
-    counts of the other folds by subtraction.
+    Singles (N(y), N(x, y)), pairs and families take one pass each on first use, and are kept;
+    the pass over the pairs gathers the singles, too, unless they are known. With `folds` every
+    count has the fold as an axis, so `without` computes the counts of the other folds by
+    subtraction.
 
     >>> import numpy as np
     >>> from tanager.codes import Domain, Rows
@@ -245,7 +247,11 @@ class _Gathered:
             if not len(left):
                 continue
             gather = PairPass(self._domain, left, right)
-            pairs = self._run(gather, "pair counts")
+            if "singles" in self.__dict__:
+                pairs = self._run(gather, "pair counts")
+            else:  # collect them during the iteration
+                both = Passes(_SinglePass(self._domain), gather)
+                self.__dict__["singles"], pairs = self._run(both, "pair counts")
             if len(tiles) == 1 and not wide and among is None:
                 self._pairs = pairs
             yield pairs

@@ -98,6 +98,30 @@ class Sums:
         return state
 
 
+class Passes:
+    """Several passes over the same rows as one; the result is the tuple of results."""
+
+    def __init__(self, *passes: Pass[Any, Any, Any]) -> None:
+        self.passes = passes
+
+    def zero(self) -> tuple[Any, ...]:
+        """Return the statistics of no rows."""
+        return tuple(one.zero() for one in self.passes)
+
+    def update(self, state: tuple[Any, ...], chunk: Any) -> tuple[Any, ...]:
+        """Add the chunk to each statistic."""
+        return tuple(one.update(part, chunk) for one, part in zip(self.passes, state, strict=True))
+
+    def merge(self, a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Merge each statistic."""
+        parts = zip(self.passes, a, b, strict=True)
+        return tuple(one.merge(mine, theirs) for one, mine, theirs in parts)
+
+    def finish(self, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Finish each statistic."""
+        return tuple(one.finish(part) for one, part in zip(self.passes, state, strict=True))
+
+
 class Engine(Protocol):
     """Runs passes over data, maps functions over items, and keeps rows; all picklable."""
 
