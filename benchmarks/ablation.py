@@ -60,6 +60,7 @@ Change = Callable[[], Any]
 CHANGES: dict[str, Change] = {
     "as it is": partial(constant, residuals, "N_SLANTS", residuals.N_SLANTS),
     "one strength per layer, not one per family": partial(constant, members, "fit_scores", alike),
+    "no straight lines in curves": partial(constant, part, "MOST_LINED", 0),
     "no curves along slants": partial(constant, part, "LEAST_SLANTED", 1 << 30),
     "two slants per pair, if they gain": partial(constant, residuals.Slants, "find", tested),
     "eight slants per pair": partial(constant, residuals, "N_SLANTS", 8),

@@ -10,7 +10,14 @@ from tanager.codes import Domain, Rows
 from tanager.engines import FitContext
 from tanager.loglinear import joining
 from tanager.loglinear.cells import Terms, by_class
-from tanager.loglinear.curves import basis, can_hold, column_bounds, corner_matrix, step_matrix
+from tanager.loglinear.curves import (
+    basis,
+    can_hold,
+    column_bounds,
+    corner_matrix,
+    step_matrix,
+    with_line,
+)
 from tanager.loglinear.fits import CLASS_PRECISION, Settings, fit_scores
 from tanager.loglinear.joining import Columns
 from tanager.loglinear.rows import LocatedTerms
@@ -30,6 +37,28 @@ def make_problem(n_classes: int, signs, n_rows: int = 80):
     known = {1: np.array(signs, np.int8)}
     terms = Terms(FAMILIES, Columns.of(domain), rows, FitContext(), known)
     return terms, LocatedTerms(terms, rows, FitContext()), codes, labels
+
+
+@pytest.mark.parametrize("mass", [np.ones(7), np.array([40.0, 9, 3, 1, 1, 5, 2])])
+def test_a_curve_with_a_line_has_the_prior_of_their_sum(mass):
+    line = np.array([-2.0, -1.0, -0.5, 0.5, 1.0, 4.0])
+    codes = np.repeat(np.arange(7), mass.astype(int)).astype(np.uint8)[None]
+    labels = np.arange(codes.shape[1]).astype(np.uint16) % 2
+    domain = Domain(("x",), np.array([7]), 2, (6,))
+    rows = Rows.in_memory(domain, codes, labels)
+    terms = Terms([(0,)], Columns.of(domain, lines={0: line}), rows, FitContext())
+    cells = terms.cells(0)
+    scores = np.stack([terms.scores(one[:, None])[cells, 0] for one in np.eye(terms.n_cells)])
+    expected = basis(7, 6) @ basis(7, 6).T
+    expected[:6, :6] += np.outer(line, line)
+    np.testing.assert_allclose(scores.T @ scores, expected, atol=1e-12)
+
+
+def test_a_line_adds_nothing_but_itself():
+    line = np.arange(5.0) - 1.0
+    both, alone = with_line(basis(6, 5), line), basis(6, 5)
+    assert np.linalg.matrix_rank(both @ both.T - alone @ alone.T, tol=1e-9) == 1
+    np.testing.assert_array_equal(both[5], alone[5])  # the value outside of the order
 
 
 @pytest.fixture(params=[False, True], ids=["each for itself", "joined"])

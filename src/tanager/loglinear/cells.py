@@ -40,6 +40,7 @@ from tanager.loglinear.curves import (
     fill_order,
     signed_axes,
     step_matrix,
+    with_line,
 )
 from tanager.loglinear.joining import Columns, Joint, Places, join_families, weigh_joints
 from tanager.numerics import Floats, Ints
@@ -152,7 +153,8 @@ class Terms:
         arity, n_ordered = int(self.columns.arities[column]), self.columns.n_ordered[column]
         if column in self._signs:
             return step_matrix(arity, n_ordered, smooth=True)
-        return basis(arity, n_ordered)
+        matrix, line = basis(arity, n_ordered), self.columns.lines.get(column)
+        return matrix if matrix is None or line is None else with_line(matrix, line)
 
     def _align(
         self, family: tuple[int, ...], bases: list[Floats | None], mass: Floats

@@ -89,6 +89,27 @@ def curve_basis(n_ordered: int) -> Floats:
     return out
 
 
+def with_line(matrix: Floats, line: Floats) -> Floats:
+    """Return a `basis` with one more independent term: a multiple of a straight line.
+
+    `line` has an addend per ordered value. The scores are those of `matrix` plus the line times a
+    parameter of variance one, with no parameter more: :math:`B B^T + l l^T` is the square of
+    :math:`B + c l a^T`, where :math:`B a = l`.
+
+    >>> line, matrix = np.array([-1.5, -0.5, 0.5, 1.5]), basis(5, 4)
+    >>> both = with_line(matrix, line)
+    >>> bool(np.allclose((both @ both.T - matrix @ matrix.T)[:4, :4], np.outer(line, line)))
+    True
+    """
+    n_ordered = len(line)
+    waves = curve_basis(n_ordered)
+    own = (waves.T @ line) / (waves**2).sum(axis=0)  # the cosines are orthogonal
+    size = float(own @ own)
+    out = matrix.copy()
+    out[:n_ordered, :n_ordered] += (np.sqrt(1.0 + size) - 1.0) / size * np.outer(line, own)
+    return out
+
+
 def basis_variances(n_ordered: int) -> Floats:
     """Return the approximate variance of each cosine, the constant first, shape (n_ordered,)."""
     rough = (2 * n_ordered * np.sin(np.pi * np.arange(n_ordered) / (2 * n_ordered))) ** 2

@@ -9,7 +9,7 @@ the sums; the learned parameters are still the families' own scores.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -49,9 +49,12 @@ class Columns(NamedTuple):
     digits: tuple[Ints, ...]  # (arity + 1,): a column's value for each code; last, for "unknown"
     arities: Ints  # (n_columns,)
     n_ordered: tuple[int, ...]  # number of leading values of a column that are ordered
+    lines: Mapping[int, Floats] = {}  # straight lines that curves may follow, see `with_line`
 
     @classmethod
-    def of(cls, domain: Domain, *groupings: Sequence[Groups]) -> Columns:
+    def of(
+        cls, domain: Domain, *groupings: Sequence[Groups], lines: Mapping[int, Floats] | None = None
+    ) -> Columns:
         """Return the features themselves, followed by their groups, grouping by grouping."""
         digits = [np.arange(arity + 1) for arity in domain.arities]
         arities, ordered = list(domain.arities), list(domain.n_ordered)
@@ -62,7 +65,8 @@ class Columns(NamedTuple):
                 arities.append(size)
                 ordered.append(int(group[:n_ordered].max()) + 1 if n_ordered else 0)
         features = tuple(range(domain.n_features)) * (1 + len(groupings))
-        return cls(features, tuple(digits), np.array(arities, np.int64), tuple(ordered))
+        sizes = np.array(arities, np.int64)
+        return cls(features, tuple(digits), sizes, tuple(ordered), lines or {})
 
 
 def join_families(

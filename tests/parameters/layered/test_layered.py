@@ -132,6 +132,22 @@ def test_pairs_of_numbers_have_curves_along_slants():
     assert part.slants == {}
 
 
+@pytest.mark.parametrize("slope", [1.0, 0.0])
+def test_curves_follow_straight_lines_where_held_out_rows_gain(slope, monkeypatch):
+    draw = np.random.default_rng(8)
+    X = draw.normal(size=(240, 6))
+    steps = 3.0 * (np.abs(X[:, 0]) < 0.5) - 3.0 * (np.abs(X[:, 1]) > 1.0)
+    score = 2.0 * X.sum(axis=1) if slope else steps
+    y = (score + draw.logistic(size=240) > np.median(score)).astype(int)
+    clf = BayesNetClassifier("naive", "layered", random_state=0).fit(X[:120], y[:120])
+    assert clf.info_["parameters"]["straight"] is bool(slope)
+    monkeypatch.setattr(Part, "find_lines", lambda self: {})
+    curved = BayesNetClassifier("naive", "layered", random_state=0).fit(X[:120], y[:120])
+    assert not curved.info_["parameters"]["straight"]
+    losses = [log_loss(y[120:], one.predict_proba(X[120:])) for one in (clf, curved)]
+    assert losses[0] < 0.9 * losses[1] if slope else losses[0] == losses[1]
+
+
 @pytest.mark.parametrize("structure", [MORAL, IMMORAL], ids=["moral", "immoral"])
 def test_of_many_rows_every_parent_has_a_table_of_its_own(structure, monkeypatch):
     monkeypatch.setattr("tanager.parameters.layered.part.OWN_TABLE_ROWS", 0)
@@ -380,7 +396,7 @@ def test_a_fine_table_is_read_by_joined_neighbours(fitted):
     assert joined.values[0].startswith("<= ")
     # Joined probabilities are sums: cumulated, they are those at the cuts that stay.
     fine, coarse = np.cumsum(table.probabilities, axis=1), np.cumsum(joined.probabilities, axis=1)
-    ends = [np.flatnonzero(np.isclose(fine[0], one))[0] for one in coarse[0]]
+    ends = [np.argmin(np.abs(fine[0] - one)) for one in coarse[0]]
     np.testing.assert_allclose(fine[:, ends], coarse)
     assert len(str(table).splitlines()[1]) < 40 * len(joined.values)
     assert "neighbours merged" in str(table)
@@ -548,9 +564,9 @@ def test_scores_read_a_third_parent_only_with_room_for_fine_groups():
     seen = []
     learn = Layered._members
 
-    def spy(self, generative, part, trial):
+    def spy(self, generative, part, *given):
         seen.append(part)
-        return learn(self, generative, part, trial)
+        return learn(self, generative, part, *given)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Layered, "_members", spy)

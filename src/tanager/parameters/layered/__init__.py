@@ -16,6 +16,7 @@ from tanager.loglinear.fits import Settings
 from tanager.numerics import one_blas_thread
 from tanager.parameters import PARAMETERS
 from tanager.parameters.layered.members import (
+    LEAST_GAIN,
     Generative,
     Member,
     Smooth,
@@ -99,7 +100,10 @@ class Layered(GroupedLearner):
     fitted to the rows' P(x), with smoothing chosen by leave-one-out, and to the class shares
     overall and per value. The posterior of a complete row doesn't depend on it.
 
-    ``info_["parameters"]`` has `shares`, `held_out_loss` of the pool and of each
+    Curves of up to 64 bins may also follow a straight line along the number if that lowers the
+    held-out loss.
+
+    ``info_["parameters"]`` has `shares`, `straight`, `held_out_loss` of the pool and of each
     member (the first has no edges), `members`, with each one's diagnostics, and `found_again`:
     each edge with the share of folds that also found it. An edge found by few of them would be
     different with another seed, at about the same loss.
@@ -141,10 +145,11 @@ class Layered(GroupedLearner):
         part = Part.of(rows, counts, structure, plan, inner)
         judges = self._gathered(counts.rows.held_out or rows, inner)[0]
         trial = self._trial(part, context, judges)
-        members = _worthwhile(self._members(generative, part, trial), trial)
+        part, trial, first = self._straightened(part, trial)
+        members = _worthwhile(self._members(generative, part, trial, first), trial)
         shares, losses = judge_pool(members, trial)
         record = context.record("parameters")
-        record.update(shares=shares.tolist(), held_out_loss=losses)
+        record.update(shares=shares.tolist(), held_out_loss=losses, straight=bool(part.lines))
         heard = shares > 0.0
         depths = [member.depth for member in members]
         part = part.shortened(_kept_parents(part, int(np.max(depths, where=heard, initial=0))))
@@ -205,21 +210,39 @@ class Layered(GroupedLearner):
                 break
         return Trial.of(parts, held, apart=judges is not rows)
 
+    def _straightened(self, part: Part, trial: Trial | None) -> tuple[Part, Trial | None, Smooth]:
+        """Let held-out rows choose whether curves may follow straight lines; fit curves alone."""
+        first = Smooth(0, self._settings())
+        if trial is None:
+            return part, trial, first
+        first.choose(trial)
+        lines = part.find_lines()
+        if not lines:
+            return part, trial, first
+        straight, other = part.with_lines(lines), Smooth(0, self._settings())
+        other.place = first.place
+        parts = [one.with_lines(lines, straight) for one in trial.parts]
+        lined = replace(trial, parts=parts)
+        other.choose(lined)
+        if other.loss + LEAST_GAIN / float(trial.weights.sum()) < first.loss:
+            return straight, lined, other
+        return part, trial, first
+
     def _members(
-        self, generative: CountLearner | None, part: Part, trial: Trial | None
+        self, generative: CountLearner | None, part: Part, trial: Trial | None, first: Smooth
     ) -> list[Member]:
         """Return members with all choices made: deeper ones while the held-out loss improves."""
         settings = self._settings()
-        members: list[Member] = []
-        previous: Smooth | None = None
-        for depth in range(part.n_read + 1):
+        members: list[Member] = [first]
+        previous = first
+        for depth in range(1, part.n_read + 1):
             if depth > 1 and part.n_numbers(depth) > MOST_NUMBERS:
                 break
             member = Smooth(depth, settings, previous)
             if trial is not None:
                 member.choose(trial)
             members.append(member)
-            if previous is not None and member.loss > previous.loss:
+            if member.loss > previous.loss:
                 break
             previous = member
         if generative is not None:

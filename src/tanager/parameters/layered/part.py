@@ -24,7 +24,7 @@ from tanager.engines import FitContext
 from tanager.loglinear.cells import Terms
 from tanager.loglinear.curves import Signs, Slant, can_hold
 from tanager.loglinear.joining import Columns
-from tanager.loglinear.residuals import LEAST_SLANTED, Slants
+from tanager.loglinear.residuals import LEAST_SLANTED, Slants, scales
 from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats
 from tanager.structure import FitPlan, KTree, Structure
@@ -32,6 +32,7 @@ from tanager.structure.ktree import ROOMY_PARENTS, Room
 
 MAX_TABLE = 1 << 16  # numbers in a feature's table of groups
 OWN_TABLE_ROWS = 1_000  # minimum for separate tables per parent, and strengths per layer
+LEAST_LINED, MOST_LINED = 8, 64  # ordered values of a feature whose curve may follow a line
 LEAST_CLASS_ROWS = 10  # minimum mean per class: with fewer, a slant is large and mostly noise
 WIDE_TABLE = 1 << 14  # numbers in a table with parents used only by P(x)
 WIDE_TABLES = 1 << 16  # for all of them in total
@@ -51,6 +52,7 @@ class Part:
     reads: dict[int, int] = field(default_factory=dict)  # how many parents scores may use
     # by parent and feature: the curves of pairs of numbers
     slants: dict[tuple[int, int], tuple[Slant, ...]] = field(default_factory=dict)
+    lines: Mapping[int, Floats] = field(default_factory=dict)  # of features with straight lines
     _terms: dict[int, Terms] = field(default_factory=dict)  # by depth; of all rows
 
     @property
@@ -153,6 +155,29 @@ class Part:
         given = domain, self.groups, self.value_weights, plan.numbers
         return Slants(plan.residuals, *given).find(pairs, has_many_rows=self.has_many_rows)
 
+    def find_lines(self) -> dict[int, Floats]:
+        """Return a straight line for each numeric feature, an addend per ordered value."""
+        out: dict[int, Floats] = {}
+        domain, numbers = self.rows.domain, self.plan.numbers
+        for feature in self.structure.selected if numbers else ():
+            n_ordered = domain.n_ordered[feature]
+            if LEAST_LINED <= n_ordered <= MOST_LINED and feature not in self.signs:
+                weights = self.value_weights[feature][:n_ordered]
+                values = np.arange(n_ordered, dtype=np.uint16)
+                line = scales(values, weights, numbers[feature])[1]
+                if line is not None:
+                    out[feature] = line
+        return out
+
+    def with_lines(self, lines: Mapping[int, Floats], other: Part | None = None) -> Part:
+        """Return the part with straight lines in its curves; terms are those of an `other` part."""
+        part = replace(self, lines=lines, _terms={})
+        if other is not None and self.groups is other.groups:
+            return replace(part, _terms=other._terms)
+        if other is not None and self.structure.selected == other.structure.selected:
+            part._terms[0] = other.terms(0)
+        return part
+
     @cached_property
     def grouped_counts(self) -> Counts:
         """Counts of the groups in the rows to learn from."""
@@ -179,7 +204,7 @@ class Part:
     @cached_property
     def columns(self) -> Columns:
         """The features, then their groups, then the coarse groups of larger tables."""
-        return Columns.of(self.rows.domain, self.groups, self._coarse)
+        return Columns.of(self.rows.domain, self.groups, self._coarse, lines=self.lines)
 
     @cached_property
     def _coarse(self) -> tuple[Groups, ...]:
