@@ -63,6 +63,13 @@ def test_needs_a_target_of_the_right_length():
         MDLDiscretizer().fit(np.ones((3, 1)), [0, 1])
 
 
+def test_names_of_columns_are_refused_as_labels_and_weights():
+    X = np.ones((3, 2))
+    for y, weights in (("x1", None), ([0, 1, 1], "x1")):
+        with pytest.raises(DataError, match="as arrays"):
+            MDLDiscretizer().fit(X, y, weights)
+
+
 def test_infinity_is_refused_by_column_and_masks_are_gaps():
     X, y = load_iris(return_X_y=True, as_frame=True)
     mdl = MDLDiscretizer().fit(X, y)

@@ -75,6 +75,8 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             name = type(self).__name__
             raise DataError(f"{name} requires y to be passed, but the target y is None.")
         X = self._read(X, reset=True)
+        if isinstance(y, str) or isinstance(sample_weight, str):
+            raise DataError("X is an array of numbers here: pass y and sample_weight as arrays.")
         codebook, _ = learn_codebook(X, y, sample_weight=sample_weight, context=FitContext())
         self.classes_ = codebook.classes
         # A column without any number has no cuts.
