@@ -172,6 +172,11 @@ def test_tables_are_sorted_as_asked(model):
         table.sorted("size")
 
 
+def test_a_mapping_is_one_row_also_an_empty_one(people):
+    model = BayesNetClassifier("naive", "laplace", missing="marginalize").fit(people, "income")
+    assert not np.any(explain_row(model, {}).contributions)
+
+
 def test_an_explanation_is_plain_data_as_a_dict(model, people):
     told = explain_row(model, people.slice(0, 1)).to_dict()
     assert json.loads(json.dumps(told)) == told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import exp
 from typing import Any, NamedTuple
@@ -211,6 +212,7 @@ def explain_row(model: Any, row: Any, *, target: Any = None, against: Any = None
     [('prior', 0.0), ('x0', 2.4), ('x1', 0.61)]
     """
     network, row = network_of(model), as_row(row)
+    row = [row] if isinstance(row, Mapping) else row  # a mapping alone is a table's columns
     codes = network.codebook.encode(row)
     if codes.shape[1] != 1:
         raise DataError(f"explain_row takes one row; the table has {codes.shape[1]}.")
