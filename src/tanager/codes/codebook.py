@@ -223,8 +223,8 @@ class MatchedTable:
         table = open_source(X)
         if target is not None and target not in table.names:
             raise DataError(
-                f"The table has no column {target!r} of true classes. Its columns: "
-                f"{listed(table.names)}.{nearest(target, table.names)}",
+                f"The table has no column {target!r} of true classes. Give the name of the column "
+                f"that holds them, one of {listed(table.names)}.{nearest(target, table.names)}",
                 parameter="target",
             )
         source = _complete(codebook, table)
