@@ -76,7 +76,7 @@ class Layered(GroupedLearner):
     are estimated from the fit itself, by its evidence: uninformative curves and tables shrink.
 
     A feature is fine as a child and coarse as a parent: adjacent ordered values
-    are grouped according to their classes (`tanager.codes.learn_groups`).
+    are grouped according to their classes (`tanager.codes.groups.learn_groups`).
     A pool of log-linear models on one structure is a log-linear model on it,
     so the result is one set of tables and, if the structure has no
     immoralities, a proper network, with marginals, explanations and exports.
