@@ -441,24 +441,26 @@ sums alone at twice the time. What a ridge per family and slanted curves bring i
 [measured apart](ablation.md)."""
 
 
-Means = dict[str, dict[str, dict[str, float]]]  # by table, program and metric
+Scored = dict[str, dict[str, dict[str, dict[str, float]]]]  # by table, program, fold and metric
 
 
-def means(found: dict[str, Any]) -> Means:
-    """Return the mean over the folds that a program and Tanager both have."""
-    cells: dict[str, dict[str, list[dict[str, float]]]] = {}
+def by_table(found: dict[str, Any]) -> Scored:
+    """Return the scores of the folds that a program and Tanager both have."""
+    cells: Scored = {}
     for key, value in found.items():
         table, fold, title = key.split("|")
         ours = found.get(f"{table}|{fold}|{OURS}", {})
         if "log-loss" in value and "log-loss" in ours:
-            cells.setdefault(table, {}).setdefault(title, []).append(value)
-    return {
-        table: {
-            title: {k: float(np.mean([one[k] for one in values])) for k in values[0]}
-            for title, values in by_title.items()
-        }
-        for table, by_title in cells.items()
-    }
+            cells.setdefault(table, {}).setdefault(title, {})[fold] = value
+    return cells
+
+
+def duel(by_title: dict[str, dict[str, dict[str, float]]], title: str, metric: str) -> list[float]:
+    """Return Tanager's and a program's mean over the folds of a table that both have."""
+    shared = by_title[title]
+    return [
+        float(np.mean([by_title[one][fold][metric] for fold in shared])) for one in (OURS, title)
+    ]
 
 
 def ratio_interval(ours: Floats, theirs: Floats) -> tuple[float, float, float]:
@@ -472,7 +474,7 @@ def ratio_interval(ours: Floats, theirs: Floats) -> tuple[float, float, float]:
 METRICS = ("log-loss", "Brier", "error", "1 − AUC", "calibration")
 
 
-def duels(scored: Means, tables: list[str], metrics: tuple[str, ...] = METRICS[:4]) -> str:
+def duels(scored: Scored, tables: list[str], metrics: tuple[str, ...] = METRICS[:4]) -> str:
     """Compare Tanager with each program on the tables that both have."""
     rows = []
     for title in dict.fromkeys(t for table in tables for t in scored[table] if t != OURS):
@@ -481,7 +483,7 @@ def duels(scored: Means, tables: list[str], metrics: tuple[str, ...] = METRICS[:
             continue
         shown = []
         for metric in metrics:
-            pairs = np.array([[scored[t][one][metric] for one in (OURS, title)] for t in both])
+            pairs = np.array([duel(scored[table], title, metric) for table in both])
             ours, theirs = pairs[~np.isnan(pairs).any(axis=1)].T
             outcome = win_draw_loss(ours, theirs, decimals=4)
             middle, low, high = ratio_interval(ours, theirs)
@@ -490,32 +492,44 @@ def duels(scored: Means, tables: list[str], metrics: tuple[str, ...] = METRICS[:
     return markdown(("Tanager against", "tables", *metrics), rows)
 
 
-def lost(scored: Means, known: dict[str, Entry]) -> str:
+def lost(scored: Scored, known: dict[str, Entry]) -> str:
     """List the development tables that Tanager loses to the best of the others, the worst first."""
     rows = []
     for table, by_title in scored.items():
-        others = {t: s["log-loss"] for t, s in by_title.items() if t != OURS}
-        if not others or known[table].sealed:
+        pairs = {t: duel(by_title, t, "log-loss") for t in by_title if t != OURS}
+        if not pairs or known[table].sealed:
             continue
-        best = min(others, key=others.__getitem__)
-        ours = by_title[OURS]["log-loss"]
-        if ours > others[best] + 5e-5:
-            rows.append((ours / max(others[best], 1e-4), table, ours, best, others[best]))
+        best = max(pairs, key=lambda t: pairs[t][0] / max(pairs[t][1], 1e-4))
+        ours, theirs = pairs[best]
+        if ours > theirs + 5e-5:
+            rows.append((ours / max(theirs, 1e-4), table, ours, best, theirs))
     head = ("table", "training rows", "Tanager", "best other", "")
     return markdown(
         head,
         [
-            (table, int(scored[table][OURS]["rows"]), f"{ours:.4f}", best, f"{theirs:.4f}")
+            (table, n_training(scored[table]), f"{ours:.4f}", best, f"{theirs:.4f}")
             for _, table, ours, best, theirs in sorted(rows, reverse=True)
         ],
     )
 
 
-def ranks(scored: Means) -> tuple[str, list[tuple[str, float, float]]]:
-    """Rank the programs that ran everywhere; return also loss ratio and CPU ratio of each."""
-    titles = [t for t in programs_run(scored) if all(t in s for s in scored.values())]
-    losses = np.array([[s[t]["log-loss"] for t in titles] for s in scored.values()])
-    seconds = np.array([[s[t]["seconds"] for t in titles] for s in scored.values()])
+def n_training(by_title: dict[str, dict[str, dict[str, float]]]) -> int:
+    """Return the number of training rows of a table's first fold."""
+    return int(next(iter(by_title[OURS].values()))["rows"])
+
+
+def ranks(scored: Scored) -> tuple[str, list[tuple[str, float, float]]]:
+    """Rank the programs that ran on every fold; return also loss ratio and CPU ratio of each."""
+    titles = [
+        t
+        for t in programs_run(scored)
+        if all(len(s.get(t, ())) == len(s[OURS]) for s in scored.values())
+    ]
+
+    def table_of(metric: str) -> Floats:
+        return np.array([[duel(s, t, metric)[1] for t in titles] for s in scored.values()])
+
+    losses, seconds = table_of("log-loss"), table_of("seconds")
     mean = average_ranks(losses)
     rows = [
         (
@@ -529,15 +543,14 @@ def ranks(scored: Means) -> tuple[str, list[tuple[str, float, float]]]:
     points = []
     for title in programs_run(scored):
         both = [s for s in scored.values() if title in s]
-        ours = np.array([[s[OURS]["log-loss"], s[OURS]["seconds"]] for s in both])
-        theirs = np.array([[s[title]["log-loss"], s[title]["seconds"]] for s in both])
-        logs = np.log(np.maximum(theirs, 1e-4) / np.maximum(ours, 1e-4)).mean(axis=0)
+        pairs = np.array([[duel(s, title, m) for m in ("log-loss", "seconds")] for s in both])
+        logs = np.diff(np.log(np.maximum(pairs, 1e-4)), axis=2)[:, :, 0].mean(axis=0)
         points.append((title, float(np.exp(logs[0])), float(np.exp(logs[1]))))
     head = ("program", "mean rank on log-loss", "CPU s per fit, median", "mean")
     return f"{len(scored)} tables.\n\n" + markdown(head, rows), points
 
 
-def programs_run(scored: Means) -> list[str]:
+def programs_run(scored: Scored) -> list[str]:
     """Return the programs that have a result, Tanager first."""
     return list(dict.fromkeys([OURS, *(t for by_title in scored.values() for t in by_title)]))
 
@@ -584,9 +597,9 @@ def coverage(found: dict[str, Any], known: dict[str, Entry]) -> str:
 def report(found: dict[str, Any], data: Path) -> str:
     """Return the page."""
     known = {entry.name: entry for entry in entries(data)}
-    scored = means(found)
+    scored = by_table(found)
     sealed = [t for t in scored if known[t].sealed]
-    large = [t for t in scored if scored[t][OURS]["rows"] >= LARGE]
+    large = [t for t in scored if n_training(scored[t]) >= LARGE]
     small = [t for t in scored if t not in large]
     arena = [t for t in scored if known[t].arena]
     ranked, points = ranks(scored)
@@ -598,7 +611,7 @@ def report(found: dict[str, Any], data: Path) -> str:
         [
             INTRODUCTION.format(
                 most=MOST_TRAINING,
-                folds="Three folds"
+                folds="Three folds (slow programs fewer, as the last table shows)"
                 if any(key.split("|")[1] == "2" for key in found)
                 else "One fold",
                 known=", ".join(sorted(t for t in scored if not known[t].sealed)),
