@@ -1,11 +1,13 @@
 """What ideas of the default bring: its log-loss without each of them, on development tables.
 
     python -m benchmarks.ablation [--data FOLDER] [--rows N] [--least N] [--folds N] [--only TEXT]
-                                  [--write]
+                                  [--group TEXT] [--write]
 
-Every development table of the arena is learned from twice, each time from two thirds of it and
-at most N rows, as the default is and with one thing changed. The options restrict it to tables of
-at least so many rows to learn from, to one fold, and to changes whose names contain a text.
+Every development table of the arena, and numeric ones of KEEL (`make setup` gets them into .keel,
+which TANAGER_KEEL has to name), are learned from twice, each time from two thirds of the rows and
+at most N, by the default as it is and with one thing changed. The options restrict it to tables of
+at least so many rows to learn from, to one fold, to one group of tables, and to changes whose
+names contain a text.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -29,7 +31,13 @@ from tanager.loglinear import residuals
 from tanager.loglinear.fits import fit_scores
 from tanager.parameters.layered import members, part
 from tanager.structure import ktree
+from tanager_papers.keel import read_keel
 
+KEEL = (
+    "australian", "banana", "bands", "breast", "crx", "german", "magic", "mammographic",
+    "movement_libras", "penbased", "phoneme", "ring", "saheart", "texture", "twonorm", "vowel",
+    "wdbc",
+)  # fmt: skip
 MANY_ROWS = 1_500  # from which on a table has many
 
 
@@ -82,6 +90,34 @@ def measure(change: Change, train: Any, y: Any, test: Any, truth: Any) -> tuple[
     return -float(np.log(said).mean()), seconds
 
 
+class Keel(NamedTuple):
+    """A table of KEEL's."""
+
+    name: str
+    rows: int
+
+    def load(self, _: Path) -> tuple[Any, Any]:
+        """Return features and class codes."""
+        table = read_keel(self.name)
+        codes = np.unique(table["class"].to_pylist(), return_inverse=True)[1]
+        return table.drop_columns(["class"]), codes
+
+
+def groups(options: argparse.Namespace) -> dict[str, list[Any]]:
+    """Return the tables to compare on, by where they come from."""
+    arena = [one for one in entries(options.data) if not one.arena and developed_on(one.name)]
+    keel = [(stem, read_keel(stem)) for stem in KEEL]
+    groups = {
+        "The arena's": arena,
+        "KEEL's": [Keel(stem, table.num_rows) for stem, table in keel if table is not None],
+    }
+    return {
+        title: [one for one in known if one.rows * 2 // 3 >= options.least]
+        for title, known in groups.items()
+        if options.group in title
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, default=ROOT.parent / "shared" / "data")
@@ -89,10 +125,17 @@ def main() -> None:
     parser.add_argument("--least", type=int, default=0)
     parser.add_argument("--folds", type=int, default=2)
     parser.add_argument("--only", default="")
+    parser.add_argument("--group", default="", help="tables of KEEL or of the arena alone")
     options = parser.parse_known_args()[0]
     warnings.simplefilter("ignore")
-    known = [one for one in entries(options.data) if not one.arena and developed_on(one.name)]
-    known = [one for one in known if one.rows * 2 // 3 >= options.least]
+    pieces = [TEXT.format(rows=options.rows, many=MANY_ROWS)]
+    for title, known in groups(options).items():
+        pieces.append(f"## {title} development tables\n\n{compare(known, options)}")
+    publish("ablation", "What ideas bring", "\n\n".join(pieces))
+
+
+def compare(known: list[Any], options: argparse.Namespace) -> str:
+    """Compare the default with each change on some tables."""
     changes = {
         name: change
         for name, change in CHANGES.items()
@@ -126,15 +169,14 @@ def main() -> None:
         cells.append(f"{seconds[number].sum() / seconds[0].sum():.2f}")
         table.append(cells)
     head = ["default", f"{(~many).sum()} tables", f"{many.sum()} tables", "CPU time"]
-    text = TEXT.format(rows=options.rows, many=MANY_ROWS)
-    publish("ablation", "What ideas bring", text + "\n\n" + markdown(head, table[1:]))
+    return markdown(head, table[1:])
 
 
 TEXT = """Log-loss of the default with one thing changed, against the default as it is: ratio of
-geometric means over the [arena](arena.md)'s development tables, mean of two folds, at most {rows:,}
-training rows. × above 1: the change makes it worse. In brackets: tables on which the change is
-better, and worse. The first column has tables of fewer than {many:,} training rows; CPU time is
-that of all fits together, as a multiple."""
+geometric means over development tables of the [arena](arena.md) and of KEEL, mean of two folds,
+at most {rows:,} training rows. × above 1: the change makes it worse. In brackets: tables on which
+the change is better, and worse. The first column has tables of fewer than {many:,} training rows;
+CPU time is that of all fits together, as a multiple."""
 
 if __name__ == "__main__":
     main()
