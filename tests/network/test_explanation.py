@@ -177,6 +177,15 @@ def test_a_mapping_is_one_row_also_an_empty_one(people):
     assert not np.any(explain_row(model, {}).contributions)
 
 
+def test_a_mapping_of_columns_is_a_table_of_one_row(model, people):
+    row = people.drop_columns(["income"]).slice(2, 1)
+    expected = explain_row(model, row).contributions
+    columns = row.to_pydict()
+    cells = {name: values[0] for name, values in columns.items()}
+    for given in (columns, cells):
+        np.testing.assert_array_equal(explain_row(model, given).contributions, expected)
+
+
 def test_an_explanation_is_plain_data_as_a_dict(model, people):
     told = explain_row(model, people.slice(0, 1)).to_dict()
     assert json.loads(json.dumps(told)) == told
