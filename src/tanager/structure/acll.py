@@ -21,9 +21,8 @@ from tanager.structure.tan import maximum_arborescence, maximum_branching
 def dirichlet_beta(n_classes: int, a: float, b: float) -> float:
     r"""Return the approximation's slope under Dir(a, ..., a, b), in closed form.
 
-    The paper estimates it by Monte Carlo, but covariances of log-Dirichlet
-    variables are trigamma functions, and the sum of the first s components is
-    Beta(sa, b):
+    The paper estimates it by Monte Carlo, but covariances of log-Dirichlet variables are trigamma
+    functions, and the sum of the first s components is Beta(sa, b):
 
     .. math:: \beta = -\frac{\psi'(sa) - \psi'(sa + b)}{\psi'(a) - s\,\psi'(sa + b)}
 
@@ -39,9 +38,8 @@ def dirichlet_beta(n_classes: int, a: float, b: float) -> float:
 def uniform_beta(n_classes: int) -> float:
     r"""Return the slope under the uniform distribution on a cube of any size.
 
-    Closed forms for two classes (equation 13) and three (example 3.4, whose
-    printed form lacks the leading minus sign); for more, with
-    :math:`\log S = \int_0^\infty (e^{-t} - e^{-tS}) \, dt / t`,
+    Closed forms for two classes (equation 13) and three (example 3.4, whose printed form lacks the
+    leading minus sign); for more, with :math:`\log S = \int_0^\infty (e^{-t} - e^{-tS}) \, dt / t`,
 
     .. math::
         \beta = -\int_0^\infty \varphi(t)^{s-1}
@@ -99,13 +97,11 @@ def integrate(function: Callable[[float], float]) -> float:
 class ACLL(StructureLearner):
     r"""The tree that maximises the approximate conditional log-likelihood.
 
-    A discriminative TAN at the cost of a generative one: the score
-    decomposes over families, so the best tree is found exactly, from the pair
-    counts alone. It ignores dependences that are the same in every class.
-    That works well where features are nearly independent, like positions in DNA;
-    where they depend strongly on one another in every class, as in most
-    tables, ignoring it double-counts evidence and `TAN` has the better
-    conditional likelihood.
+    A discriminative TAN at the cost of a generative one: the score decomposes over families, so the
+    best tree is found exactly, from the pair counts alone. It ignores dependences that are the same
+    in every class. That works well where features are nearly independent, like positions in DNA;
+    where they depend strongly on one another in every class, as in most tables, ignoring it
+    double-counts evidence and `TAN` has the better conditional likelihood.
 
     Parameters
     ----------
@@ -120,13 +116,11 @@ class ACLL(StructureLearner):
 
     Notes
     -----
-    A family with weights :math:`w_{jck} = N_{jck} + \beta \sum_{c'} N_{jc'k}`
-    has the score :math:`\sum_{jck} w_{jck} \log \theta_{jck}` with
-    :math:`\theta_{jck} \propto \max(w_{jck}, N')` over the feature's values k
-    (equations 25 to 28). Reversing an edge changes the score, so the tree is a
-    maximum arborescence over all roots, not a spanning tree. One pass gathers
-    the pair counts; the scores take :math:`O(n^2 v^2 C)` time for n features
-    with v values.
+    A family with weights :math:`w_{jck} = N_{jck} + \beta \sum_{c'} N_{jc'k}` has the score
+    :math:`\sum_{jck} w_{jck} \log \theta_{jck}` with :math:`\theta_{jck} \propto \max(w_{jck}, N')`
+    over the feature's values k (equations 25 to 28). Reversing an edge changes the score, so the
+    tree is a maximum arborescence over all roots, not a spanning tree. One pass gathers the pair
+    counts; the scores take :math:`O(n^2 v^2 C)` time for n features with v values.
 
     References
     ----------

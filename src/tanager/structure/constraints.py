@@ -176,8 +176,7 @@ def refuse_contradiction(texts: Sequence[str]) -> NoReturn:
 class Constraints:
     """Constraints on a learned structure, for every learner that searches.
 
-    The class is always a parent of every feature; constraints are about arcs between
-    features.
+    The class is always a parent of every feature; constraints are about arcs between features.
 
     Parameters
     ----------
@@ -189,8 +188,7 @@ class Constraints:
         Groups of features from the earliest to the latest, such as those known at
         birth, at admission, at discharge: no arc leads from a later tier to an earlier one.
     order : sequence of names
-        Features from the earliest to the latest: no arc leads from a later one to an
-        earlier one.
+        Features from the earliest to the latest: no arc leads from a later one to an earlier one.
     roots : sequence of names
         Features with no parents other than the class.
     leaves : sequence of names

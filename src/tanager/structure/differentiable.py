@@ -101,11 +101,10 @@ def _across(inverse: Floats) -> Floats:
 def with_frequencies(model: Model, slots: Slots, rows: TrainingRows) -> Model:
     r"""Return the model with smoothed frequencies as tables.
 
-    With m = `PRIOR_ROWS` the class alone has
-    :math:`p(x \mid c) = (N_{xc} + m / v) / (N_c + m)`, and a candidate parent
-    :math:`p(x \mid u, c) = (N_{xuc} + m\, p(x \mid c)) / (N_{uc} + m)`. All
-    candidates then compete from their first draw on; with random tables, those that
-    happened to be drawn most often would be ahead of the rest.
+    With m = `PRIOR_ROWS` the class alone has :math:`p(x \mid c) = (N_{xc} + m / v) / (N_c + m)`,
+    and a candidate parent :math:`p(x \mid u, c) = (N_{xuc} + m\, p(x \mid c)) / (N_{uc} + m)`. All
+    candidates then compete from their first draw on; with random tables, those that happened to be
+    drawn most often would be ahead of the rest.
     """
     children = np.ascontiguousarray(rows.codes.T)
     labels, weights, n_classes = rows.labels, rows.weights, model.prior.shape[0]
@@ -138,11 +137,10 @@ def with_frequencies(model: Model, slots: Slots, rows: TrainingRows) -> Model:
 class Differentiable(Trained, JointLearner):
     r"""Learn a TAN structure by gradient descent, under any loss.
 
-    As in [1]_, each feature has a categorical distribution over candidate parents and "no
-    parent", with logits :math:`\phi`. Every mini-batch draws one structure
-    (Gumbel noise, then argmax), is classified with it, and propagates the loss's
-    gradient to the drawn tables and, straight through a softmax, to all
-    :math:`\phi`. The most probable structure is returned at the end, and the
+    As in [1]_, each feature has a categorical distribution over candidate parents and "no parent",
+    with logits :math:`\phi`. Every mini-batch draws one structure (Gumbel noise, then argmax), is
+    classified with it, and propagates the loss's gradient to the drawn tables and, straight through
+    a softmax, to all :math:`\phi`. The most probable structure is returned at the end, and the
     tables learned with it are available to ``parameters="hybrid"``.
 
     Choose it when accuracy matters more than training time, and for images
@@ -157,10 +155,9 @@ class Differentiable(Trained, JointLearner):
     k : int, default=8
         Candidates per feature. Memory and time are linear in it.
     ordering : {"fixed", "free"}, default="fixed"
-        "fixed": candidates precede the feature in `order`, as in [1]_.
-        "free": candidates may be anywhere in the order, and every draw is a maximum
-        arborescence over all features (perturb-and-MAP): acyclic, yet every
-        direction is possible.
+        "fixed": candidates precede the feature in `order`, as in [1]_. "free": candidates may be
+        anywhere in the order, and every draw is a maximum arborescence over all features
+        (perturb-and-MAP): acyclic, yet every direction is possible.
     order : {"auto", "random", "columns", "A", "B", "C"} or sequence, default="auto"
         The ordering, or all features by name or index in that order; A, B, C are the image
         orderings of [1]_, section 4.4. "auto" is "C" with ``candidates="neighbours"``, else
@@ -170,10 +167,9 @@ class Differentiable(Trained, JointLearner):
     loss : {"hybrid", "margin", "cll", "nll", "rps"} or callable, default="hybrid"
         See `tanager.losses`; any ``loss(log_joint, y) -> (value, gradient)``.
     init : {"random", "generative"}, default="random"
-        How the tables are initialised: near uniform, as in [1]_, or with the smoothed
-        frequencies of the training rows, so that all candidates compete from
-        the first batch on. Choose "generative" with thousands of rows, if
-        the tables learned with the structure are kept.
+        How the tables are initialised: near uniform, as in [1]_, or with the smoothed frequencies
+        of the training rows, so that all candidates compete from the first batch on. Choose
+        "generative" with thousands of rows, if the tables learned with the structure are kept.
     structure_learning_rate : float, default=0.01
         For the logits over parents, constant. [1]_ uses 0.001 with 500 epochs.
     temperature : (float, float), default=(10, 0.1)
@@ -189,8 +185,7 @@ class Differentiable(Trained, JointLearner):
     with its own step count, in every batch where the table was drawn and a row has that
     parent value; otherwise it stays as it is, moments included.
 
-    If a parent is unknown, its row uses the class alone; an
-    unknown child contributes nothing.
+    If a parent is unknown, its row uses the class alone; an unknown child contributes nothing.
 
     ``info_["structure"]`` has ``trace`` (per epoch loss, accuracy,
     temperature, entropy of the distribution over parents, learning_rate),
@@ -340,11 +335,10 @@ def feature_order(
 def image_order(choice: str, height: int, width: int) -> list[int]:
     """Return pixel numbers (row by row) in ordering A, B or C of Roth and Pernkopf, section 4.4.
 
-    A goes row by row. B goes through the lower triangle row by row, each pixel
-    followed by its mirror image. C goes outwards from the centre: around an
-    ordered H x H region first the rows above and below, then the columns left
-    and right, then the corners. B and C are for square images; C starts from
-    the one central pixel (odd side) or from the central four, row by row.
+    A goes row by row. B goes through the lower triangle row by row, each pixel followed by its
+    mirror image. C goes outwards from the centre: around an ordered H x H region first the rows
+    above and below, then the columns left and right, then the corners. B and C are for square
+    images; C starts from the one central pixel (odd side) or from the central four, row by row.
 
     >>> image_order("B", 3, 3)
     [0, 3, 1, 4, 6, 2, 7, 5, 8]

@@ -23,10 +23,9 @@ from tanager.structure.structure import Structure
 class Greedy(StructureLearner):
     r"""A tree grown greedily: each step adds the edge that raises the score most.
 
-    The strongest and most expensive of the discriminative trees (TAN-CR). Each
-    round tries every edge that keeps the graph a forest, in both directions; the search
-    stops when none raises the score. `OrderBased` comes close in a fraction of
-    the time.
+    The strongest and most expensive of the discriminative trees (TAN-CR). Each round tries every
+    edge that keeps the graph a forest, in both directions; the search stops when none raises the
+    score. `OrderBased` comes close in a fraction of the time.
 
     Parameters
     ----------
@@ -40,14 +39,12 @@ class Greedy(StructureLearner):
 
     Notes
     -----
-    The result is the same as scoring every edge in full in every round; ties
-    go to the edge into the first feature, then from the first feature.
-    Two things make it fast: the log-joint of the current model is kept, so a
-    candidate is a look-up; and misclassified rows come first, since those a
-    candidate corrects bound its gain, then correct rows by increasing
-    margin, until the bound falls below the best edge so far. At most
-    :math:`O(n^3)` scores of :math:`O(N)` time each; all rows are held in memory,
-    and up to 512 MiB of tables.
+    The result is the same as scoring every edge in full in every round; ties go to the edge into
+    the first feature, then from the first feature. Two things make it fast: the log-joint of the
+    current model is kept, so a candidate is a look-up; and misclassified rows come first, since
+    those a candidate corrects bound its gain, then correct rows by increasing margin, until the
+    bound falls below the best edge so far. At most :math:`O(n^3)` scores of :math:`O(N)` time each;
+    all rows are held in memory, and up to 512 MiB of tables.
 
     References
     ----------

@@ -29,10 +29,9 @@ class KDB(StructureLearner):
     k : int, default=1
         Maximum number of parent features. ``k=0`` is naive Bayes.
     moral : bool, default=False
-        Whether the parents of each feature must be connected to each other: a
-        feature then takes the best k among one earlier feature and its parents.
-        Such a structure (a k-tree, or part of one) has no immoralities, so
-        discriminative tables on it form a proper network. With k=1
+        Whether the parents of each feature must be connected to each other: a feature then takes
+        the best k among one earlier feature and its parents. Such a structure (a k-tree, or part of
+        one) has no immoralities, so discriminative tables on it form a proper network. With k=1
         every structure is moral.
     adjusted : bool, default=False
         Subtract the information expected by chance (`adjusted_cmi`,

@@ -37,19 +37,16 @@ INFORMATION = 0.3  # weight of conditional information relative to the gain
 class KTree(StructureLearner):
     r"""A k-tree in which each feature gets the parents it interacts with.
 
-    Each feature has up to `max_parents` parents, which are connected to each
-    other. For each fold an additive model, with one score per value and class, is
-    fitted on the other folds; the fold's rows then show how much a table for each
-    pair of features would gain on the model's residuals. The
-    tree is grown from the heaviest pair, feature by feature, each attached to the
-    clique with which it has the most weight. The weight is the gain plus, to a lesser
-    degree, TAN's conditional information :math:`I(X_i; X_j \mid Y)` minus what's expected
-    by chance, which decides where no pair gains; both are scaled to a maximum
-    of one.
+    Each feature has up to `max_parents` parents, which are connected to each other. For each fold
+    an additive model, with one score per value and class, is fitted on the other folds; the fold's
+    rows then show how much a table for each pair of features would gain on the model's residuals.
+    The tree is grown from the heaviest pair, feature by feature, each attached to the clique with
+    which it has the most weight. The weight is the gain plus, to a lesser degree, TAN's conditional
+    information :math:`I(X_i; X_j \mid Y)` minus what's expected by chance, which decides where no
+    pair gains; both are scaled to a maximum of one.
 
-    Choose it with parameters that are trained on P(y | x) and select depth
-    themselves, above all ``"layered"``: generative tables benefit more from the
-    dependences found by `TAN` and `KDB`.
+    Choose it with parameters that are trained on P(y | x) and select depth themselves, above all
+    ``"layered"``: generative tables benefit more from the dependences found by `TAN` and `KDB`.
 
     Parameters
     ----------

@@ -1,21 +1,19 @@
 r"""Leave-one-out losses of every kDB with up to k parents and any number of features.
 
-Parents are ranked, so the family with k' parents is a prefix of the one with
-k, and the features are ranked, so the model with n' of them is a prefix of the
-one with all. One walk down a trie per row and feature therefore scores all
-(k + 1) n models::
+Parents are ranked, so the family with k' parents is a prefix of the one with k, and the features
+are ranked, so the model with n' of them is a prefix of the one with all. One walk down a trie per
+row and feature therefore scores all (k + 1) n models::
 
     level 0   x                  N(x, y) for every class y
     level 1   x, p1              N(x, p1, y)
     ...
     level k   x, p1, ..., pk     N(x, p1, ..., pk, y)
 
-Only combinations that occur have a node (a *cell*), and every training row
-finds its own. Where a parent has missing values, "unknown" is an extra branch,
-so that the levels above count those rows too; a row goes no further down than
-its first unknown parent. The tries of many features may not fit in memory together,
-so they are built for some features at a time, and each row's posterior after
-these features is kept for the next ones.
+Only combinations that occur have a node (a *cell*), and every training row finds its own. Where a
+parent has missing values, "unknown" is an extra branch, so that the levels above count those rows
+too; a row goes no further down than its first unknown parent. The tries of many features may not
+fit in memory together, so they are built for some features at a time, and each row's posterior
+after these features is kept for the next ones.
 """
 
 from __future__ import annotations
@@ -156,9 +154,8 @@ class LeaveOneOut(Sums):
     The result is the sums of losses, in whole units, shape (max_k + 1,
     n_features), and every chunk's odds or posteriors after these features.
 
-    The loss of a row is rounded to an integer number of units so small that the sum
-    over all rows fits in 62 bits; integer sums depend neither on the order of
-    the rows nor on the chunking.
+    The loss of a row is rounded to an integer number of units so small that the sum over all rows
+    fits in 62 bits; integer sums depend neither on the order of the rows nor on the chunking.
     """
 
     task: LeaveOneOutTask

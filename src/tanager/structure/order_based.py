@@ -52,13 +52,11 @@ class OrderBased(StructureLearner):
     score : {"cr", "cl"}
         Classification rate or conditional log-likelihood on the training rows.
     max_parents : int
-        1 gives trees, k gives k-trees: the parents of a feature are connected
-        to each other, so that missing features can be summed out in
-        :math:`O(v^{k+1})`.
+        1 gives trees, k gives k-trees: the parents of a feature are connected to each other, so
+        that missing features can be summed out in :math:`O(v^{k+1})`.
     n_orders : int
-        Number of orders to try with ``order="random"``. The structure with the
-        best score on the training rows is kept; ``info_["structure"]["orders"]``
-        has all of them.
+        Number of orders to try with ``order="random"``. The structure with the best score on the
+        training rows is kept; ``info_["structure"]["orders"]`` has all of them.
     candidates : int or None
         Consider only this many earlier features as parents, those with the highest
         :math:`I(X_i; X_j \mid C)`; None considers all.
@@ -74,14 +72,13 @@ class OrderBased(StructureLearner):
 
     Notes
     -----
-    Starting from naive Bayes over all features, each feature in turn takes
-    the clique of up to k earlier features that raises the score most, or none
-    if nothing does. The log-joint of the current model is kept, so a
-    candidate costs one look-up per row; see `RunningJoint`. Tables of single
-    parents are kept between orders, up to 512 MiB. Ties go to the smaller
-    clique, then to the one whose members come first. All rows are held
-    in memory. Order ``"cmi"`` takes :math:`O(N n)` per conditioning feature,
-    the search :math:`O(N n^2)` for a tree and :math:`O(N n^2 2^k)` for a k-tree.
+    Starting from naive Bayes over all features, each feature in turn takes the clique of up to k
+    earlier features that raises the score most, or none if nothing does. The log-joint of the
+    current model is kept, so a candidate costs one look-up per row; see `RunningJoint`. Tables of
+    single parents are kept between orders, up to 512 MiB. Ties go to the smaller clique, then to
+    the one whose members come first. All rows are held in memory. Order ``"cmi"`` takes
+    :math:`O(N n)` per conditioning feature, the search :math:`O(N n^2)` for a tree and
+    :math:`O(N n^2 2^k)` for a k-tree.
 
     References
     ----------

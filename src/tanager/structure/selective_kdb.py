@@ -31,49 +31,43 @@ GROUP_BYTES = 1 << 27  # tries built together, assuming all rows are distinct
 class SelectiveKDB(StructureLearner):
     r"""kDB with the number of parents and the features chosen by leave-one-out.
 
-    Features are ranked by :math:`I(X; Y)`, and each one's parents by
-    :math:`I(X_i; X_j \mid Y)`, as in `KDB`. The
-    leave-one-out loss of all :math:`(k+1)\,n` prefixes of that model is then
-    summed over the rows, and the best prefix is kept. There's no k to choose, and
-    features that don't help are dropped.
+    Features are ranked by :math:`I(X; Y)`, and each one's parents by :math:`I(X_i; X_j \mid Y)`, as
+    in `KDB`. The leave-one-out loss of all :math:`(k+1)\,n` prefixes of that model is then summed
+    over the rows, and the best prefix is kept. There's no k to choose, and features that don't help
+    are dropped.
 
     Parameters
     ----------
     max_k : int, default=5
         Maximum number of parent features considered.
     score : {'rmse', 'rmse-class-averaged', 'zero-one', 'log-loss'}
-        The loss to minimise: the root mean squared error of the true
-        class's probability, the same over all classes, the error rate, or the
-        negative log-probability of the true class.
+        The loss to minimise: the root mean squared error of the true class's probability, the same
+        over all classes, the error rate, or the negative log-probability of the true class.
     smoothing : {'m-estimate', 'back-off'}
-        How the probabilities in those losses are estimated. 'm-estimate': m = 1, and
-        an unseen context uses the next shorter one, as in the
-        original. 'back-off': each context is shrunk towards the next shorter one with
-        the weight of 30 rows, an approximation of HDP tables, with which more parents
-        pay off.
+        How the probabilities in those losses are estimated. 'm-estimate': m = 1, and an unseen
+        context uses the next shorter one, as in the original. 'back-off': each context is shrunk
+        towards the next shorter one with the weight of 30 rows, an approximation of HDP tables,
+        with which more parents pay off.
     adjusted : bool, default=False
         Rank features and parents by information minus that expected by chance, as in
         `KDB`. By default by the plug-in estimate, as in the papers.
 
     Notes
     -----
-    Three passes: pairs of features, families with `max_k` parents, the losses.
-    The row left out is removed from its class count and its own cells; a
-    context that becomes empty backs off to the next shorter one. Ties prefer
-    fewer parents, then fewer features.
-    A row with integer weight w counts as w equal rows, one of which is left
-    out; with any other weight the whole row is left out. A row where a feature is
-    unknown doesn't contribute to that feature; one where a parent is unknown
-    uses the higher-ranked parents, whatever `max_k`.
+    Three passes: pairs of features, families with `max_k` parents, the losses. The row left out is
+    removed from its class count and its own cells; a context that becomes empty backs off to the
+    next shorter one. Ties prefer fewer parents, then fewer features. A row with integer weight w
+    counts as w equal rows, one of which is left out; with any other weight the whole row is left
+    out. A row where a feature is unknown doesn't contribute to that feature; one where a parent is
+    unknown uses the higher-ranked parents, whatever `max_k`.
 
     ``info_["structure"]`` has `surface` (the loss, shape (max_k + 1, n)), `k`,
     `n_features`, `score` and `order` (the features' names by rank).
 
     References
     ----------
-    A. M. Martínez, G. I. Webb, S. Chen and N. A. Zaidi (2016), "Scalable
-    learning of Bayesian network classifiers", Journal of Machine Learning
-    Research 17(44).
+    A. M. Martínez, G. I. Webb, S. Chen and N. A. Zaidi (2016), "Scalable learning of Bayesian
+    network classifiers", Journal of Machine Learning Research 17(44).
 
     Examples
     --------

@@ -35,17 +35,15 @@ class TAN(StructureLearner):
         residual :math:`I(X_i; X_j \mid Y) - I(X_i; X_j)`, which favours
         dependence induced by the class over dependence that exists anyway.
     root : {"first", "information"}, default="first"
-        Where the tree is rooted. The paper leaves it open, and published programs
-        use the first column. "information" uses the feature with the greatest
-        :math:`I(X; Y)`, so that column order only breaks exact ties. The
-        edges are the same up to ties; only their direction depends on the root, and
-        that affects smoothed tables slightly.
+        Where the tree is rooted. The paper leaves it open, and published programs use the first
+        column. "information" uses the feature with the greatest :math:`I(X; Y)`, so that column
+        order only breaks exact ties. The edges are the same up to ties; only their direction
+        depends on the root, and that affects smoothed tables slightly.
     adjusted : bool, default=False
-        Subtract the information expected by chance (`adjusted_cmi`), and
-        leave out edges that do no better than chance: choose it for columns with
-        very many values, which would otherwise become every feature's parent. By
-        default information is the plug-in estimate, as in the papers, and the tree
-        spans all features. Not available for "ear".
+        Subtract the information expected by chance (`adjusted_cmi`), and leave out edges that do no
+        better than chance: choose it for columns with very many values, which would otherwise
+        become every feature's parent. By default information is the plug-in estimate, as in the
+        papers, and the tree spans all features. Not available for "ear".
 
     Notes
     -----
