@@ -241,7 +241,7 @@ def test_features_in_groups_and_few_rows_at_a_time_score_alike(n_classes, few_ro
     structure, info = learn(rows, max_k=3)
     if few_rows:
         monkeypatch.setattr("tanager.structure.leave_one_out.ROW_NUMBERS", 200)
-    monkeypatch.setattr("tanager.structure.selective_kdb.GROUP_BYTES", 20_000)
+    monkeypatch.setattr("tanager.structure.kdb.GROUP_BYTES", 20_000)
     other, grouped = learn(rows, n_jobs=2, max_k=3)
     assert np.array_equal(grouped["surface"], info["surface"])
     assert other == structure

@@ -51,7 +51,7 @@ from tanager.parameters import (
 from tanager.parameters.tables import HeldOutRows, drop_unread, log_posterior
 from tanager.progress import LongWork, Progress, RichProgress
 from tanager.structure import FitPlan, Fixed, SelectiveKDB, Structure
-from tanager.structure.learner import JointLearner
+from tanager.structure.structure import JointLearner
 
 # Not part of the model: equal models have equal files, whatever engine and threads were used.
 RUN_PARAMETERS = ("engine", "n_jobs", "memory_limit", "checkpoint", "verbose")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tanager.registry import Registry, lazy_exports
-from tanager.structure.structure import Structure
+from tanager.structure.structure import FitPlan, Structure
+from tanager.structure.structure import StructureLearner as StructureLearner
 
 if TYPE_CHECKING:  # for editors and type checkers
     from tanager.structure.acll import ACLL as ACLL
@@ -15,11 +16,9 @@ if TYPE_CHECKING:  # for editors and type checkers
     from tanager.structure.differentiable import Differentiable as Differentiable
     from tanager.structure.greedy import Greedy as Greedy
     from tanager.structure.kdb import KDB as KDB
+    from tanager.structure.kdb import SelectiveKDB as SelectiveKDB
     from tanager.structure.ktree import KTree as KTree
-    from tanager.structure.learner import FitPlan as FitPlan
-    from tanager.structure.learner import StructureLearner as StructureLearner
     from tanager.structure.order_based import OrderBased as OrderBased
-    from tanager.structure.selective_kdb import SelectiveKDB as SelectiveKDB
     from tanager.structure.simple import Fixed as Fixed
     from tanager.structure.simple import Naive as Naive
     from tanager.structure.simple import RandomTree as RandomTree
@@ -28,7 +27,7 @@ if TYPE_CHECKING:  # for editors and type checkers
 # The learners by name; ``STRUCTURES.resolve("kdb(k=2)")`` builds one.
 STRUCTURES: Registry[StructureLearner] = Registry(
     "tanager.structure",
-    "learner:StructureLearner",
+    "structure:StructureLearner",
     {
         "acll": "acll:ACLL",
         "differentiable": "differentiable:Differentiable",
@@ -39,7 +38,7 @@ STRUCTURES: Registry[StructureLearner] = Registry(
         "naive": "simple:Naive",
         "order": "order_based:OrderBased",
         "random": "simple:RandomTree",
-        "skdb": "selective_kdb:SelectiveKDB",
+        "skdb": "kdb:SelectiveKDB",
         "tan": "tan:TAN",
     },
     example="kdb(k=2)",
@@ -53,10 +52,9 @@ _HOMES = {
     **STRUCTURES.exports,
     "Constraints": "tanager.structure.constraints",
     "EdgeConfidence": "tanager.structure.confidence",
-    "FitPlan": "tanager.structure.learner",
     "edge_confidence": "tanager.structure.confidence",
 }
 
-__all__ = ["Structure", *_HOMES]
+__all__ = ["FitPlan", "Structure", *_HOMES]
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

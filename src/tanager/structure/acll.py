@@ -13,8 +13,7 @@ from tanager import native
 from tanager.counts import ContextTree, Counts, PairCells, PairScore
 from tanager.errors import invalid
 from tanager.numerics import Floats, Ints
-from tanager.structure.learner import FitPlan, StructureLearner
-from tanager.structure.structure import Structure
+from tanager.structure.structure import FitPlan, Structure, StructureLearner
 from tanager.structure.tan import maximum_arborescence, maximum_branching
 
 

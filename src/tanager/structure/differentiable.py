@@ -16,10 +16,9 @@ from tanager.errors import ConfigurationError, invalid
 from tanager.losses import Loss, resolve_loss
 from tanager.numerics import Floats, Ints
 from tanager.structure.constraints import Limits
-from tanager.structure.learner import FitPlan, JointLearner, JointTables
 from tanager.structure.order_based import given_order
 from tanager.structure.simple import parents_by_index
-from tanager.structure.structure import Structure
+from tanager.structure.structure import FitPlan, JointLearner, JointTables, Structure
 from tanager.structure.tan import maximum_arborescence
 from tanager.training import Training
 from tanager.training.model import NO_PARENT, Model, Slots, TrainingRows

@@ -15,8 +15,7 @@ from tanager.numerics import Ints
 from tanager.progress import Progress
 from tanager.structure.constraints import Limits
 from tanager.structure.joint import SCORES, RunningJoint
-from tanager.structure.learner import FitPlan, StructureLearner
-from tanager.structure.structure import Structure
+from tanager.structure.structure import FitPlan, Structure, StructureLearner
 
 
 @dataclass(eq=False, repr=False)

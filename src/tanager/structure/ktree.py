@@ -18,8 +18,7 @@ from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.constraints import Limits
 from tanager.structure.kdb import information_order
-from tanager.structure.learner import FitPlan, StructureLearner
-from tanager.structure.structure import Structure
+from tanager.structure.structure import FitPlan, Structure, StructureLearner
 
 THIRD_PARENT_ROWS = 1_000  # needed to distinguish a third parent from noise
 MANY_PARENTS_ROWS = 5_000  # needed for more without a limit on their tables

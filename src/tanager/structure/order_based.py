@@ -21,8 +21,7 @@ from tanager.numerics import Floats, Ints, starts_of
 from tanager.progress import Progress
 from tanager.structure.constraints import Limits
 from tanager.structure.joint import SCORES, RunningJoint
-from tanager.structure.learner import FitPlan, StructureLearner
-from tanager.structure.structure import Structure
+from tanager.structure.structure import FitPlan, Structure, StructureLearner
 
 Parents = tuple[int, ...]
 

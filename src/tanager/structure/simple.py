@@ -9,8 +9,7 @@ import numpy as np
 
 from tanager.counts import Counts
 from tanager.errors import ConfigurationError, listed
-from tanager.structure.learner import FitPlan, StructureLearner
-from tanager.structure.structure import Structure
+from tanager.structure.structure import FitPlan, Structure, StructureLearner
 from tanager.structure.tan import maximum_branching
 
 STREAM = 0x7EEE  # key of the random stream

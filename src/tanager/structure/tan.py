@@ -14,8 +14,7 @@ from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi
 from tanager.structure.constraints import Limits
 from tanager.structure.kdb import feature_order
-from tanager.structure.learner import FitPlan, StructureLearner
-from tanager.structure.structure import Structure
+from tanager.structure.structure import FitPlan, Structure, StructureLearner
 
 TIE = 1e-11  # upper bound on the total weight of all roots of a forest
 
