@@ -11,11 +11,10 @@
 
 in the order of the families, each followed by one cell of zeros.
 
-A row with an unknown member of a family, or with joint values of another family
-that don't occur in training, uses a cell of zeros. Every cell is also a parameter.
-For a single ordered feature, a pair along its ordered members, and along a
-slant, the scores are matrices times the parameters (see `curves`), so that adjacent values have
-similar scores; otherwise they are the parameters.
+A row with an unknown member of a family, or with joint values of another family that don't occur in
+training, uses a cell of zeros. Every cell is also a parameter. For a single ordered feature, a pair
+along its ordered members, and along a slant, the scores are matrices times the parameters (see
+`curves`), so that adjacent values have similar scores; otherwise they are the parameters.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
 """Families joined into a few look-ups per row.
 
-One look-up costs the same whether it adds one family's score or the sum of
-several. So with many rows, families with few joint values between them are
-combined: a feature's tables with one, two and three parents become a single
-look-up, and so do the curves of two features. The tables used by rows hold
-the sums; the learned parameters are still the families' own scores.
+One look-up costs the same whether it adds one family's score or the sum of several. So with many
+rows, families with few joint values between them are combined: a feature's tables with one, two and
+three parents become a single look-up, and so do the curves of two features. The tables used by rows
+hold the sums; the learned parameters are still the families' own scores.
 """
 
 from __future__ import annotations

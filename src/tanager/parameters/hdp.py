@@ -19,10 +19,9 @@ from tanager.parameters.tables import FamilyTable, TreeTable
 
 TYINGS = ("level", "parent", "single")
 KNOWN = 1e12  # rows of a node whose estimate is treated as known
-# If two levels explain the same variation the fixed point isn't unique.
-# From a low start the deep levels explain it first, and the redundant levels
-# end as copies of their parents; from a high start the leaves
-# do (occupation_k3 of docs/measurements/hdp.md: 2.1464 instead of 2.1420).
+# If two levels explain the same variation the fixed point isn't unique. From a low start the deep
+# levels explain it first, and the redundant levels end as copies of their parents; from a high
+# start the leaves do (occupation_k3 of docs/measurements/hdp.md: 2.1464 instead of 2.1420).
 START = 2.0
 
 

@@ -1,11 +1,10 @@
 r"""From scores to a proper Bayesian network with the same P(y | x).
 
-Scores determine only P(y | x): adding any function of the features alone
-doesn't change it. If the parents of every feature are connected to each
-other, some network has the same posterior: go through the features from the
-leaves, divide each table by its sum over the feature's values, and multiply
-that sum, a function of the parents' values and the class, into the table of the
-last of those parents, whose family contains them all, and finally into the class prior.
+Scores determine only P(y | x): adding any function of the features alone doesn't change it. If the
+parents of every feature are connected to each other, some network has the same posterior: go
+through the features from the leaves, divide each table by its sum over the feature's values, and
+multiply that sum, a function of the parents' values and the class, into the table of the last of
+those parents, whose family contains them all, and finally into the class prior.
 
 The network's P(x) doesn't matter for complete rows, but determines how
 unknown values are summed out. Among the functions that are a sum of one term per

@@ -1,8 +1,7 @@
 r"""The three parameterisations: how free parameters become scores.
 
-Each form is a differentiable map from a vector of free parameters z to the
-scores :math:`\beta` of all cells and classes, with the transpose of its
-derivative (Zaidi et al. 2017, table 2).
+Each form is a differentiable map from a vector of free parameters z to the scores :math:`\beta` of
+all cells and classes, with the transpose of its derivative (Zaidi et al. 2017, table 2).
 """
 
 from __future__ import annotations

@@ -23,13 +23,7 @@ from tanager.loglinear.optimiser import Function, minimise, remembered
 from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints
 from tanager.parameters import PARAMETERS
-from tanager.parameters.discriminative.forms import (
-    Curves,
-    Direct,
-    Extended,
-    Form,
-    Weighted,
-)
+from tanager.parameters.discriminative.forms import Curves, Direct, Extended, Form, Weighted
 from tanager.parameters.learner import N_FOLDS, ParameterLearner
 from tanager.parameters.scores import MAX_NUMBER, FamilyCells, Layout
 from tanager.parameters.tables import Tables

@@ -332,10 +332,7 @@ def judge_pool(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, 
     said = [member.held_out for member in members]
     shares = fit_shares(trial, said)
     total = float(trial.weights.sum())
-    return shares, [
-        trial.pool_loss(said, shares)[0] / total,
-        *(member.loss for member in members),
-    ]
+    return shares, [trial.pool_loss(said, shares)[0] / total, *(member.loss for member in members)]
 
 
 def held_out_rows(

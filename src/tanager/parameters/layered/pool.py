@@ -199,10 +199,7 @@ class _Pooled:
 
 
 def _under(
-    part: Part,
-    parents: Sequence[Sequence[int]],
-    logs: Sequence[Floats],
-    inside: Sequence[Floats],
+    part: Part, parents: Sequence[Sequence[int]], logs: Sequence[Floats], inside: Sequence[Floats]
 ) -> tuple[FamilyTable, ...]:
     """Return the families' tables with more parents; unused ones have one group."""
     out = []
