@@ -107,7 +107,9 @@ def test_type_checkers_see_every_public_name():
 @pytest.mark.parametrize("package", ["parameters", "structure"])
 def test_type_checkers_see_names_that_are_loaded_on_first_use(package):
     module = import_module(f"tanager.{package}")
-    assert set(module.__all__) <= imported_names(module.__file__)
+    body = ast.parse(Path(module.__file__).read_text()).body
+    defined = {node.name for node in body if isinstance(node, ast.ClassDef)}
+    assert set(module.__all__) <= imported_names(module.__file__) | defined
 
 
 PUBLIC = {

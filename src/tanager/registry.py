@@ -31,7 +31,8 @@ class Registry(Generic[Learner]):
     """The learners of one package, by name.
 
     package: such as ``"tanager.structure"``; its last part is the parameter's name in errors.
-    base: ``module:Class`` of the base class; `learners` are given likewise, by name.
+    base: ``module:Class`` of the base class, or ``Class`` if it's in the package itself;
+        `learners` are given likewise, by name.
     example: a learner with options, for errors; `besides` are texts handled by the caller.
     group: the entry points through which installed packages add learners.
     """
@@ -50,7 +51,7 @@ class Registry(Generic[Learner]):
     @property
     def exports(self) -> dict[str, str]:
         """The public classes and their modules."""
-        homes = (place.split(":") for place in (self.base, *self.learners.values()))
+        homes = (place.split(":") for place in (self.base, *self.learners.values()) if ":" in place)
         return {kind: f"{self.package}.{module}" for module, kind in homes}
 
     def resolve(self, given: Any) -> Learner:
@@ -99,8 +100,9 @@ class Registry(Generic[Learner]):
         return kind
 
     def _load(self, place: str) -> Any:
-        module, name = place.split(":")
-        return getattr(import_module(f"{self.package}.{module}"), name)
+        module, _, name = place.rpartition(":")
+        home = f"{self.package}.{module}" if module else self.package
+        return getattr(import_module(home), name)
 
     def _unknown(self, given: Any) -> ConfigurationError:
         choice = self.package.rpartition(".")[2]

@@ -10,7 +10,7 @@ import numpy as np
 from tanager.counts import ContextTree
 from tanager.engines import FitContext
 from tanager.numerics import Floats
-from tanager.parameters.learner import CountLearner
+from tanager.parameters import CountLearner
 from tanager.parameters.tables import FamilyTable, Tables, TreeTable
 from tanager.structure.acll import family_weights, resolve_beta
 

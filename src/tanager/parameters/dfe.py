@@ -10,8 +10,8 @@ from tanager import native
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.numerics import Floats
+from tanager.parameters import ParameterLearner
 from tanager.parameters.frequencies import MEstimate
-from tanager.parameters.learner import ParameterLearner
 from tanager.parameters.scores import Layout, fill_tables
 from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure

@@ -11,7 +11,7 @@ import numpy as np
 from tanager.codes.hashing import Sample, hash_bound
 from tanager.counts import ContextTree, Counts
 from tanager.numerics import Floats
-from tanager.parameters.learner import CountLearner
+from tanager.parameters import CountLearner
 from tanager.parameters.spread import count_spread
 from tanager.parameters.tables import FamilyTable, TreeTable, family_members, log_posterior
 from tanager.structure import FitPlan, Structure

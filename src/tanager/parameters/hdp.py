@@ -13,7 +13,7 @@ from tanager import native
 from tanager.counts import ContextTree
 from tanager.engines import FitContext
 from tanager.numerics import Floats, Ints
-from tanager.parameters.learner import STREAM, CountLearner
+from tanager.parameters import STREAM, CountLearner
 from tanager.parameters.spread import count_spread
 from tanager.parameters.tables import FamilyTable, TreeTable
 

@@ -7,7 +7,7 @@ from math import prod
 
 from tanager.counts import Counts
 from tanager.losses import Loss, resolve_loss
-from tanager.parameters.learner import ParameterLearner
+from tanager.parameters import ParameterLearner
 from tanager.parameters.tables import DenseTable, Tables, family_members
 from tanager.structure import FitPlan, Structure
 from tanager.training import Training

@@ -32,9 +32,9 @@ from tanager.estimator import is_whole
 from tanager.loglinear.optimiser import METHODS, climb, solve_linear, strengths
 from tanager.loglinear.rows import RowCells
 from tanager.numerics import Floats, one_blas_thread
+from tanager.parameters import CountLearner, ParameterLearner
 from tanager.parameters.discriminative.forms import Direct, Weighted
 from tanager.parameters.discriminative.problem import MAX_FOLDS, Problem, Strengths, resolve_base
-from tanager.parameters.learner import CountLearner, ParameterLearner
 from tanager.parameters.proper_network import to_network
 from tanager.parameters.scores import UNSEEN, fill_tables
 from tanager.parameters.spread import LEAST, of_scores, scale_entries, spread_of_families

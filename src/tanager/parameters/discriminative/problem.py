@@ -22,9 +22,8 @@ from tanager.loglinear.joining import Columns, Joint, join_families, weigh_joint
 from tanager.loglinear.optimiser import Function, minimise, remembered
 from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints
-from tanager.parameters import PARAMETERS
+from tanager.parameters import N_FOLDS, PARAMETERS, ParameterLearner
 from tanager.parameters.discriminative.forms import Curves, Direct, Extended, Form, Weighted
-from tanager.parameters.learner import N_FOLDS, ParameterLearner
 from tanager.parameters.scores import MAX_NUMBER, FamilyCells, Layout
 from tanager.parameters.tables import Tables
 from tanager.progress import Progress

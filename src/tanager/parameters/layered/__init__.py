@@ -14,7 +14,7 @@ from tanager.engines import FitContext, LocalEngine
 from tanager.errors import ConfigurationError
 from tanager.loglinear.fits import Settings
 from tanager.numerics import one_blas_thread
-from tanager.parameters import PARAMETERS
+from tanager.parameters import N_FOLDS, PARAMETERS, CountLearner, GroupedLearner
 from tanager.parameters.layered.members import (
     Generative,
     Member,
@@ -25,7 +25,6 @@ from tanager.parameters.layered.members import (
 )
 from tanager.parameters.layered.part import MAX_TABLE, Part, n_read
 from tanager.parameters.layered.pool import pool_members
-from tanager.parameters.learner import N_FOLDS, CountLearner, GroupedLearner
 from tanager.parameters.tables import Tables
 from tanager.structure import FitPlan, Structure
 

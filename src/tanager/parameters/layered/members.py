@@ -22,8 +22,8 @@ from tanager.loglinear.fits import Fit, Settings, cell_precisions, fit_bytes, fi
 from tanager.loglinear.optimiser import climb, minimise, strengths
 from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats
+from tanager.parameters import CountLearner
 from tanager.parameters.layered.part import Part
-from tanager.parameters.learner import CountLearner
 from tanager.parameters.spread import row_blocks
 from tanager.parameters.tables import DenseTable, HeldOutRows, Tables, log_posterior
 from tanager.structure import FitPlan, Structure
