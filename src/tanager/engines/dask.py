@@ -21,16 +21,7 @@ from uuid import uuid4
 from tanager.engines import dask_tasks as tasks
 from tanager.engines.dask_tasks import HeldPiece
 from tanager.engines.keeping import KeptChunk
-from tanager.engines.passes import (
-    Chunk,
-    Item,
-    LocalEngine,
-    Pass,
-    Piece,
-    Pieces,
-    Result,
-    State,
-)
+from tanager.engines.passes import Chunk, Item, LocalEngine, Pass, Piece, Pieces, Result, State
 from tanager.errors import ConfigurationError, EngineError
 from tanager.progress import Progress
 
