@@ -1,11 +1,10 @@
 """The engine for a Dask cluster: the user's client runs the same passes on its workers.
 
-Coded rows are task results pinned by futures: they stay on the worker that
-coded them, in memory up to a limit and then in a temporary file, and if a
-worker is lost another one codes its rows again from their address. A pass is one task
-per thread of a worker, over the rows held by that worker, then merges of
-up to 16 states at a time. Merges are exact, so the model is bit-identical to that
-of the local engine. Small data stays in this process: see `DaskEngine`.
+Coded rows are task results pinned by futures: they stay on the worker that coded them, in memory up
+to a limit and then in a temporary file, and if a worker is lost another one codes its rows again
+from their address. A pass is one task per thread of a worker, over the rows held by that worker,
+then merges of up to 16 states at a time. Merges are exact, so the model is bit-identical to that of
+the local engine.
 """
 
 from __future__ import annotations
@@ -21,7 +20,17 @@ from uuid import uuid4
 from tanager.engines import dask_tasks as tasks
 from tanager.engines.dask_tasks import HeldPiece
 from tanager.engines.keeping import KeptChunk
-from tanager.engines.passes import Chunk, Item, LocalEngine, Pass, Piece, Pieces, Result, State
+from tanager.engines.passes import (
+    Chunk,
+    Item,
+    LocalEngine,
+    Pass,
+    Piece,
+    Pieces,
+    Reader,
+    Result,
+    State,
+)
 from tanager.errors import ConfigurationError, EngineError
 from tanager.progress import Progress
 
@@ -38,7 +47,7 @@ SMALL = 1 << 25  # bytes of rows for which sending costs more than the work
 INSTALL = "Install it: pip install 'dask[dataframe]' distributed."
 
 
-class DaskEngine:
+class DaskEngine(LocalEngine):
     """Runs passes on the workers of a Dask cluster.
 
     client: None uses the current one, or else a new cluster on this machine, one process per core.
@@ -53,11 +62,10 @@ class DaskEngine:
     def __init__(
         self, client: Client | None = None, *, small: int = SMALL, patience: float = 300.0
     ) -> None:
+        super().__init__(-1)
         self.client = _resolve_client(client)
         self.small = small
         self.patience = patience
-        self.n_passes = 0
-        self._local = LocalEngine(-1)
         self._name = uuid4().hex[:8]
         self._numbers = count()
         self._placed: tuple[float, frozenset[Any], Any] = (0.0, frozenset(), None)
@@ -68,39 +76,27 @@ class DaskEngine:
         """Total number of threads of all workers, at least one."""
         return max(1, sum(self.client.nthreads().values()))
 
-    def run(
-        self, pass_: Pass[Chunk, State, Result], rows: Pieces[Chunk], progress: Progress, stage: str
-    ) -> Result:
-        """Run one pass over all rows."""
-        self.n_passes += 1
+    def _gather(
+        self, pass_: Pass[Chunk, State, Any], rows: Pieces[Chunk], progress: Progress, stage: str
+    ) -> list[State]:
         addresses = self._addresses(rows.pieces())
         if addresses is None:
-            return self._local.run(pass_, rows, progress, stage)
+            return super()._gather(pass_, rows, progress, stage)
         progress.start(stage, sum(address.n_rows for address in addresses))
-        states = self._try(lambda: self._gather(pass_, addresses, progress, stage), addresses)
-        total = pass_.zero()
-        for state in states:
-            total = pass_.merge(total, state)
-        progress.finish()
-        return pass_.finish(total)
+        return self._try(lambda: self._reduce(pass_, addresses, progress, stage), addresses)
 
-    def map(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        progress: Progress,
-        stage: str,
+    def _apply(
+        self, work: Callable[[Item], Result], items: list[Item], progress: Progress, stage: str
     ) -> list[Result]:
-        """Apply a function to independent items, on the workers if they are addresses of rows."""
-        work = list(items)
-        are_rows = all(hasattr(item, "n_rows") for item in work)
-        addresses = self._addresses(work) if are_rows else None
+        """Return the results of the items, on the workers if they are addresses of rows."""
+        are_rows = all(hasattr(item, "n_rows") for item in items)
+        addresses = self._addresses(items) if are_rows else None
         if addresses is None:
-            return self._local.map(function, work, progress, stage)
-        progress.start(stage, len(work), unit="features")
+            return super()._apply(work, items, progress, stage)
+        progress.start(stage, len(items), unit="features")
 
         def apply() -> list[Result]:
-            held = self._hold(function, stage, len(addresses))
+            held = self._hold(work, stage, len(addresses))
             futures = [
                 self._submit(tasks.apply, [held, one.data, *one.futures], stage)
                 for one in addresses
@@ -108,29 +104,20 @@ class DaskEngine:
             self._wait(futures, stage, lambda _: progress.advance(1))
             return self._fetch(futures)
 
-        results = self._try(apply, addresses)
-        progress.finish()
-        return results
+        return self._try(apply, addresses)
 
-    def keep(
-        self,
-        read: Callable[[Any], Iterable[Chunk]],
-        pieces: Sequence[Any],
-        memory_limit: int,
-        progress: Progress,
-        stage: str,
+    def _keep(
+        self, read: Reader[Chunk], pieces: Sequence[Any], limit: int, progress: Progress, stage: str
     ) -> Sequence[Piece[Chunk]]:
-        """Read every piece once; its chunks stay on the worker that read them."""
-        self.n_passes += 1
+        """Return the addresses of the chunks, which stay on the worker that read them."""
         addresses = self._addresses(pieces)
         if addresses is None:
-            return self._local.keep(read, pieces, memory_limit, progress, stage)
+            return super()._keep(read, pieces, limit, progress, stage)
         progress.start(stage, sum(address.n_rows for address in addresses))
         futures, sizes = self._try(
-            lambda: self._read(read, addresses, memory_limit, progress, stage), addresses
+            lambda: self._read(read, addresses, limit, progress, stage), addresses
         )
-        progress.finish()
-        if sum(n_bytes for _, n_bytes in sizes) <= min(self.small, memory_limit):
+        if sum(n_bytes for _, n_bytes in sizes) <= min(self.small, limit):
             parts = self._try(lambda: self._fetch(futures), ())
             return [KeptChunk(chunk) for part in parts for one in part for chunk in one.chunks()]
         return [
@@ -139,17 +126,12 @@ class DaskEngine:
         ]
 
     def _read(
-        self,
-        read: Callable[[Any], Any],
-        addresses: Sequence[tasks.Address],
-        memory_limit: int,
-        progress: Progress,
-        stage: str,
+        self, read: Any, addresses: list[tasks.Address], limit: int, progress: Progress, stage: str
     ) -> tuple[list[Future], list[tuple[int, int]]]:
         """Read all pieces; return their chunks' futures, and the rows and bytes of each."""
         held = self._hold(read, stage, len(addresses))
         hosts = Counter(urlsplit(worker).hostname for worker in self.client.nthreads())
-        limit = memory_limit // max([1, *hosts.values()])
+        limit //= max([1, *hosts.values()])
         name = f"{self._name}-{next(self._numbers)}"
         futures = [
             self._submit(tasks.read, [held, name, limit, one.data, *one.futures], stage)
@@ -161,13 +143,9 @@ class DaskEngine:
         self._wait(sizes, f"size of {stage}")
         return futures, self._fetch(sizes)
 
-    def _gather(
-        self,
-        pass_: Pass[Any, State, Any],
-        addresses: Sequence[tasks.Address],
-        progress: Progress,
-        stage: str,
-    ) -> list[State]:
+    def _reduce(
+        self, pass_: Any, addresses: list[tasks.Address], progress: Progress, stage: str
+    ) -> list[Any]:
         """Gather the states of all pieces on the workers; return those left to merge."""
         shares = list(self._shares(addresses))
         held = self._hold(pass_, stage, len(shares))

@@ -172,7 +172,6 @@ class Store:
 
     def _write(self, arrays: list[np.ndarray[Any, Any]]) -> mmap.mmap:
         """Append arrays to the file; return the new part as a read-only map."""
-        n_bytes = sum(_padded(array.nbytes, _ALIGNMENT) for array in arrays)
         with self._lock:
             if self._file is None:
                 # Unbuffered: a full disk is reported here, not when the file is read or closed.
@@ -185,10 +184,10 @@ class Store:
                 while left.size:
                     left = left[self._file.write(left.data) :]
                 at += _padded(array.nbytes, _ALIGNMENT)
-            self.file_used += _padded(n_bytes, mmap.ALLOCATIONGRANULARITY)
+            self.file_used = start + _padded(at - start, mmap.ALLOCATIONGRANULARITY)
             self._file.truncate(self.file_used)
             where = {"access": mmap.ACCESS_READ, "offset": start}
-            return mmap.mmap(self._file.fileno(), n_bytes, **where)
+            return mmap.mmap(self._file.fileno(), at - start, **where)
 
 
 def _padded(n_bytes: int, step: int) -> int:

@@ -35,6 +35,7 @@ Result = TypeVar("Result")
 Result_co = TypeVar("Result_co", covariant=True)
 Item = TypeVar("Item")
 Report = Callable[[int], None]
+Reader = Callable[[Any], Iterable[Chunk]]
 
 
 class Piece(Protocol[Chunk_co]):
@@ -131,26 +132,16 @@ class Engine(Protocol):
         """Run one pass over all rows."""
 
     def map(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        progress: Progress,
-        stage: str,
+        self, work: Callable[[Item], Result], items: Iterable[Item], progress: Progress, stage: str
     ) -> list[Result]:
         """Apply a function to independent items; results are in the order of the items."""
 
     def keep(
-        self,
-        read: Callable[[Any], Iterable[Chunk]],
-        pieces: Sequence[Any],
-        memory_limit: int,
-        progress: Progress,
-        stage: str,
+        self, read: Reader[Chunk], pieces: Sequence[Any], limit: int, progress: Progress, stage: str
     ) -> Sequence[Piece[Chunk]]:
         """Read every piece once and keep its chunks; return their addresses, in order.
 
-        A chunk is a NamedTuple with `n_rows`. Anything over `memory_limit` bytes per machine is on
-        disk.
+        A chunk is a NamedTuple with `n_rows`. Anything over `limit` bytes per machine is on disk.
         """
 
 
@@ -166,15 +157,49 @@ class LocalEngine:
             raise invalid("n_jobs", n_jobs, allowed)
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         jobs = 1 if n_jobs is None else n_jobs
-        self.n_jobs = jobs if jobs > 0 else max(1, (cores or 1) + 1 + jobs)
+        self._n_threads = jobs if jobs > 0 else max(1, (cores or 1) + 1 + jobs)
         self.n_passes = 0
         self._stores: WeakSet[Store] = WeakSet()
+
+    @property
+    def n_jobs(self) -> int:
+        """Number of threads."""
+        return self._n_threads
 
     def run(
         self, pass_: Pass[Chunk, State, Result], rows: Pieces[Chunk], progress: Progress, stage: str
     ) -> Result:
         """Run one pass over all rows."""
         self.n_passes += 1
+        states = self._gather(pass_, rows, progress, stage)
+        # Nothing is repeated from here on, so no merge needs to start from a fresh state.
+        while len(states) > 1:
+            states[0] = pass_.merge(states[0], states.pop(1))
+        result = pass_.finish(states.pop())
+        progress.finish()
+        return result
+
+    def map(
+        self, work: Callable[[Item], Result], items: Iterable[Item], progress: Progress, stage: str
+    ) -> list[Result]:
+        """Apply a function to independent items."""
+        results = self._apply(work, list(items), progress, stage)
+        progress.finish()
+        return results
+
+    def keep(
+        self, read: Reader[Chunk], pieces: Sequence[Any], limit: int, progress: Progress, stage: str
+    ) -> Sequence[Piece[Chunk]]:
+        """Read every piece once and keep its chunks, in memory or in a temporary file."""
+        self.n_passes += 1
+        kept = self._keep(read, pieces, limit, progress, stage)
+        progress.finish()
+        return kept
+
+    def _gather(
+        self, pass_: Pass[Chunk, State, Any], rows: Pieces[Chunk], progress: Progress, stage: str
+    ) -> list[State]:
+        """Return the states of the rows, in a fixed order; at least one."""
         pieces = rows.pieces()
         progress.start(stage, rows.n_rows)
 
@@ -186,26 +211,29 @@ class LocalEngine:
                     report(getattr(chunk, "n_rows", piece.n_rows))
             return state
 
-        states = self._share(gather, pieces, progress)
-        # Nothing is repeated here, so no merge needs to start from a fresh state.
-        while len(states) > 1:
-            states[0] = pass_.merge(states[0], states.pop(1))
-        result = pass_.finish(states.pop())
-        progress.finish()
-        return result
+        return self._share(gather, pieces, progress)
 
-    def keep(
-        self,
-        read: Callable[[Any], Iterable[Chunk]],
-        pieces: Sequence[Any],
-        memory_limit: int,
-        progress: Progress,
-        stage: str,
-    ) -> list[Piece[Chunk]]:
-        """Read every piece once and keep its chunks, in memory or in a temporary file."""
-        self.n_passes += 1
+    def _apply(
+        self, work: Callable[[Item], Result], items: list[Item], progress: Progress, stage: str
+    ) -> list[Result]:
+        """Return the results of the items."""
+        progress.start(stage, len(items), unit="features")
+        results: list[Any] = [None] * len(items)
+
+        def gather(taken: Iterable[tuple[int, Item]], report: Report) -> None:
+            for place, item in taken:
+                results[place] = work(item)
+                report(1)
+
+        self._share(gather, list(enumerate(items)), progress)
+        return results
+
+    def _keep(
+        self, read: Reader[Chunk], pieces: Sequence[Any], limit: int, progress: Progress, stage: str
+    ) -> Sequence[Piece[Chunk]]:
+        """Return the addresses of the chunks."""
         # One limit for everything kept at a time: codes, and rows packed for training.
-        store = Store(max(0, memory_limit - sum(other.memory_used for other in self._stores)))
+        store = Store(max(0, limit - sum(other.memory_used for other in self._stores)))
         self._stores.add(store)
         kept: list[list[Any]] = [[] for _ in pieces]
         progress.start(stage, sum(piece.n_rows for piece in pieces))
@@ -217,7 +245,6 @@ class LocalEngine:
                     report(chunk.n_rows)  # type: ignore[attr-defined]
 
         self._share(gather, list(enumerate(pieces)), progress)
-        progress.finish()
         return list(chain(*kept))
 
     def _share(
@@ -227,7 +254,7 @@ class LocalEngine:
         progress: Progress,
     ) -> list[Result]:
         """Let every thread gather the next items; only this thread reports the rows done."""
-        n_threads = min(self.n_jobs, len(items))
+        n_threads = min(self._n_threads, len(items))
         if n_threads <= 1:
             return [gather(items, progress.advance)]
         iterator, lock = iter(items), threading.Lock()
@@ -260,30 +287,6 @@ class LocalEngine:
             finally:
                 stop.set()
             return [future.result() for future in futures]
-
-    def map(
-        self,
-        function: Callable[[Item], Result],
-        items: Iterable[Item],
-        progress: Progress,
-        stage: str,
-    ) -> list[Result]:
-        """Apply a function to independent items, on the threads."""
-        work = list(enumerate(items))
-        progress.start(stage, len(work), unit="features")
-
-        def gather(taken: Iterable[tuple[int, Item]], report: Report) -> dict[int, Result]:
-            results = {}
-            for place, item in taken:
-                results[place] = function(item)
-                report(1)
-            return results
-
-        results = dict[int, Result]()
-        for found in self._share(gather, work, progress):
-            results |= found
-        progress.finish()
-        return [results[place] for place in range(len(work))]
 
 
 def resolve_engine(engine: Any, n_jobs: int | None) -> Engine:
