@@ -15,7 +15,8 @@ import pytest
 from tanager import BayesNetClassifier
 from tanager.errors import ColumnTypeError, ColumnWarning, ConfigurationError, DataError
 from tanager.sources import open_source
-from tanager.sources.gate import admit_array, admit_column, decimals_to_floats
+from tanager.sources.gate import admit_array, admit_column
+from tanager.sources.plain import decimals_to_floats
 
 N = 60
 Y = np.arange(N) % 2

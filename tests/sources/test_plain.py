@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tanager.sources.gate import plain_array, plain_numbers
+from tanager.sources.plain import plain_array, plain_numbers
 
 CASES = [
     (["é", "", "two words"], pa.string()),

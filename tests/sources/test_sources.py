@@ -14,7 +14,7 @@ from scipy import sparse
 
 from tanager.errors import DataError
 from tanager.sources import Source, open_source
-from tanager.sources.gate import numpy_dtype
+from tanager.sources.plain import numpy_dtype
 
 
 def rows_of(source, **options):

@@ -44,7 +44,7 @@ from tanager.network.files import read_model
 from tanager.network.reference import labelled_rows, own_rows
 from tanager.network.sensitivity import interval_of_codes
 from tanager.parameters import posterior
-from tanager.sources.gate import plain_array
+from tanager.sources.plain import plain_array
 from tanager.sources.remote import is_url, local_path, without_credentials
 
 MOST_CLASSES = 12  # maximum for printing the confusion matrix

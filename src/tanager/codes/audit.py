@@ -18,7 +18,8 @@ from tanager.codes.reading import AUDITED_DATES, DATE_STYLES, NUMBER_STYLES, Rea
 from tanager.codes.values import has_order, is_temporal
 from tanager.errors import ConfigurationError, DataError, invalid
 from tanager.sources import Source
-from tanager.sources.gate import admit_column, is_text, value_type
+from tanager.sources.gate import admit_column
+from tanager.sources.plain import is_text, value_type
 
 AUDIT_ROWS = 100_000  # for files; a table in memory is audited completely
 NEAR_UNIQUE = 0.9  # distinct values per row from which a column is taken for an identifier

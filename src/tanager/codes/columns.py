@@ -28,7 +28,7 @@ from tanager.codes.values import (
     to_numbers,
 )
 from tanager.numerics import Floats
-from tanager.sources.gate import EXACT, plain_array, plain_numbers
+from tanager.sources.plain import EXACT, plain_array, plain_numbers
 
 # Lookup tables cover integer ranges up to this size; for larger ones, values are searched.
 LOOKUP_RANGE = 1 << 16

@@ -56,7 +56,8 @@ from tanager.engines import FitContext, Sums
 from tanager.errors import DataError, invalid, listed, nearest
 from tanager.numerics import Floats, Ints
 from tanager.sources import Source, open_source
-from tanager.sources.gate import check_text, value_type
+from tanager.sources.gate import check_text
+from tanager.sources.plain import value_type
 
 MAX_SAMPLE = 200_000  # rows of files from which cut points are learned
 SAMPLE_CELLS = {False: 16_000_000, True: 1 << 27}  # numbers in a sample: from files, in memory

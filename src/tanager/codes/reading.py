@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.errors import ColumnWarning, DataError
-from tanager.sources.gate import is_text
+from tanager.sources.plain import is_text
 from tanager.sources.source import Source
 
 _SIGN = r"^[+-]?"

@@ -22,7 +22,8 @@ from tanager.codes.values import (
 )
 from tanager.errors import ConfigurationError, DataError, invalid, listed
 from tanager.numerics import Floats
-from tanager.sources.gate import EXACT, admit_array, admit_column, numpy_dtype, value_type
+from tanager.sources.gate import admit_array, admit_column
+from tanager.sources.plain import EXACT, numpy_dtype, value_type
 
 MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of fixed-width texts
 # A weight is the number of rows that a row represents. Within these bounds, no product or

@@ -18,7 +18,7 @@ from tanager.codes.rows import MAX_ARITY
 from tanager.errors import DataError
 from tanager.escaping import abridged
 from tanager.numerics import Ints
-from tanager.sources.gate import decimals_to_floats, is_text, plain_numbers
+from tanager.sources.plain import decimals_to_floats, is_text, plain_numbers
 
 FAMILY_TYPES = {
     "integer": pa.int64(),

@@ -23,7 +23,8 @@ import pyarrow as pa
 from tanager.errors import ConfigurationError, DataError, explaining, listed, one_line, requiring
 from tanager.sources.files import FilePart, open_files
 from tanager.sources.formats import batched, unify_schemas
-from tanager.sources.gate import cast_batch, pandas_to_arrow, plain_schema
+from tanager.sources.gate import pandas_to_arrow
+from tanager.sources.plain import cast_batch, plain_schema
 from tanager.sources.remote import exists, is_url, local_path
 from tanager.sources.source import BATCH_ROWS, Batches, Source, StoredPart
 

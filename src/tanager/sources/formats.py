@@ -19,7 +19,7 @@ from zipfile import ZipFile
 import pyarrow as pa
 
 from tanager.errors import DataError, explaining, one_line, requiring
-from tanager.sources.gate import check_columns, plain_schema
+from tanager.sources.plain import check_columns, plain_schema
 from tanager.sources.remote import RemoteFile, local_copy
 from tanager.sources.source import BATCH_ROWS, Batches, Source, check_names
 

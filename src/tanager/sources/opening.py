@@ -24,7 +24,8 @@ from tanager.sources.datasets import (
     open_relation,
 )
 from tanager.sources.files import open_files
-from tanager.sources.gate import EXACT, admit_column, check_columns, complex_error, pandas_to_arrow
+from tanager.sources.gate import admit_column, complex_error, pandas_to_arrow
+from tanager.sources.plain import EXACT, check_columns
 from tanager.sources.remote import IN_ARROW
 from tanager.sources.source import Source, blank_table, check_names
 from tanager.sources.text import TextStyle, apply_style

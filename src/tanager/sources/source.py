@@ -20,15 +20,8 @@ import numpy as np
 import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, explaining, listed
-from tanager.sources.gate import (
-    admit_array,
-    cast_batch,
-    check_text,
-    is_text,
-    join_chunks,
-    plain_numbers,
-    plain_table,
-)
+from tanager.sources.gate import admit_array, check_text
+from tanager.sources.plain import cast_batch, is_text, join_chunks, plain_numbers, plain_table
 from tanager.sources.remote import changed_error
 
 if TYPE_CHECKING:

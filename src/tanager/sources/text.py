@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from tanager.errors import ColumnWarning, ConfigurationError, DataError, invalid, one_line
 from tanager.sources.formats import TableFile, open_unpacked
-from tanager.sources.gate import plain_array
+from tanager.sources.plain import plain_array
 from tanager.sources.remote import RemoteFile
 from tanager.sources.source import Batches, Source, check_names, without_texts
 
