@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tanager.drawing import DrawingPlan, DrawnGraph, plan_drawing
+from tanager.drawing import DrawnGraph, plan_drawing
 from tanager.drawing.svg import card
 from tanager.escaping import visible
+from tanager.network.exports import template
 from tanager.network.information import SPOKEN_FOR, NetworkInformation, log_odds
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
-
 
 MAX_EFFECTS = 5
 COMMON = 0.01  # share of rows from which a value is worth listing
@@ -30,9 +30,8 @@ def network_graph(network: Network, information: NetworkInformation | None = Non
         (place[parent], place[feature]): nats / log(2.0)
         for (parent, feature), nats in information.of_edges().items()
     }
-    parents = structure.parent_positions()
-    target = network.codebook.class_name
-    return DrawnGraph(structure.features, parents, target, bits.tolist(), carried)
+    facts = structure.parent_positions(), network.codebook.class_name, bits.tolist(), carried
+    return DrawnGraph(structure.features, *facts)
 
 
 def network_html(network: Network, title: str = "Network", facts: str = "") -> str:
@@ -91,36 +90,15 @@ def to_dot(network: Network) -> str:
     complete: leaves aren't folded.
     """
     plan = plan_drawing(network_graph(network), fold=False)
-    target = _quoted(network.codebook.class_name)
-    lines = [
-        "digraph tanager {",
-        f"  graph [label={_quoted(_legend(plan))}, fontname=sans, fontsize=10];",
-        '  node [shape=box, style="rounded,filled", fillcolor=white, fontname=sans];',
-        f"  {target} [style=filled, fillcolor=gray90];",
-    ]
-    names = [_quoted(box.label) for box in plan.boxes]
-    for box, name in zip(plan.boxes, names, strict=True):
-        lines.append(f"  {name} [fillcolor={_quoted(_blue(box.shade))}];")
-        lines.append(f"  {target} -> {name} [color=gray80];")
-    for arrow in plan.arrows:
-        look = f"penwidth={1 + 4 * arrow.width:.1f}"
-        if arrow.bits is not None:
-            look += f", tooltip={_quoted(f'{arrow.bits:.4f} bits')}"
-        if not arrow.main:
-            look += ", style=dashed"
-        lines.append(f"  {names[arrow.parent]} -> {names[arrow.child]} [{look}];")
-    return "\n".join([*lines, "}", ""])
-
-
-def _legend(plan: DrawingPlan) -> str:
-    parts = []
-    if plan.legend.shades:
-        parts.append(f"darkest box: {plan.legend.shades[0][0]:g} bits about {plan.graph.target}")
-    if plan.legend.widths:
-        parts.append(f"widest arrow: {plan.legend.widths[0][0]:g} bits beyond it")
-    if plan.legend.further:
+    legend, parts = plan.legend, []
+    if legend.shades:
+        parts.append(f"darkest box: {legend.shades[0][0]:g} bits about {plan.graph.target}")
+    if legend.widths:
+        parts.append(f"widest arrow: {legend.widths[0][0]:g} bits beyond it")
+    if legend.further:
         parts.append("dashed: further parents")
-    return "; ".join(parts)
+    page = template("network.dot.j2")
+    return str(page.render(plan=plan, legend="; ".join(parts), quoted=_quoted, blue=_blue))
 
 
 def _blue(shade: float) -> str:
@@ -137,15 +115,12 @@ def to_networkx(network: Network) -> Any:
     graph = nx.DiGraph()
     graph.add_node(target, role="class", values=tuple(codebook.target.labels()))
     for feature, at in zip(structure.features, structure.selected, strict=True):
-        values = tuple(codebook.columns[at].labels())
-        graph.add_node(feature, role="feature", values=values)
+        graph.add_node(feature, role="feature", values=tuple(codebook.columns[at].labels()))
     for feature, parents in structure.parents.items():
         graph.add_edge(target, feature)
-        for order, parent in enumerate(parents):
-            graph.add_edge(parent, feature, order=order)
+        graph.add_edges_from((p, feature, {"order": at}) for at, p in enumerate(parents))
     return graph
 
 
 def _quoted(name: str) -> str:
-    escaped = visible(name).replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    return '"{}"'.format(visible(name).replace("\\", "\\\\").replace('"', '\\"'))
