@@ -1,11 +1,8 @@
 """Networks as BIF and XMLBIF 0.3, with the full table of every node.
 
-A number with hundreds of values that tables read in a few groups would need a huge table. Since
-
-    P(x | y, parents) = P(group of x | y, groups of the parents) P(x | its group, y),
-
-two nodes per feature represent the same distribution compactly: one for the groups, with groups
-as its parents, and its child for the values.
+A number with hundreds of values that tables read in a few groups would need a huge table. Two nodes
+represent the same distribution: one for the groups, with groups as its parents, and its child for
+the values, since P(x | y, parents) = P(group of x | y, groups of the parents) P(x | its group, y).
 """
 
 from __future__ import annotations
@@ -15,7 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import product
+from itertools import accumulate, chain, count, product
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -45,11 +42,7 @@ class Variable:
 
 
 def spell_out(network: Network) -> list[Variable]:
-    """Return the class and every feature, with expanded probability tables.
-
-    Features that tables read in groups have a second node for the groups if
-    the tables of values alone would be large.
-    """
+    """Return the class and every feature with full tables, and nodes for groups if that's a lot."""
     if not network.tables.normalized:
         raise ConfigurationError(
             "The tables of this network are scores with the right posterior, not probabilities, "
@@ -61,21 +54,16 @@ def spell_out(network: Network) -> list[Variable]:
     within: list[NDArray[np.float64] | None] = [None] * len(tables)
     if sum(map(_n_cells, tables)) > MAX_PLAIN:
         tables, within = views.tables.families, views.within
-    prior = np.exp(network.log_prior)
-    variables = [
-        Variable(codebook.class_name, tuple(codebook.target.labels()), (), prior / prior.sum())
-    ]
-    place = {}  # of the node that the children's tables read
-    n_nodes = 1
-    for feature, inside in zip(structure.selected, within, strict=True):
-        place[feature] = n_nodes
-        n_nodes += 1 if inside is None else 2
+    prior, classes = np.exp(network.log_prior), tuple(codebook.target.labels())
+    variables = [Variable(codebook.class_name, classes, (), prior / prior.sum())]
+    nodes = accumulate((1 if inside is None else 2 for inside in within), initial=1)
+    place = dict(zip(structure.selected, nodes, strict=False))  # the node that children read
     for at, feature in enumerate(structure.selected):
         name, column, inside = structure.names[feature], codebook.columns[feature], within[at]
+        labels, chances = tuple(column.labels()), _spell(tables[at], name)
         parents = (0, *(place[p] for p in structure.parent_indices[at]))
-        chances = _spell(tables[at], name)
         if inside is None:
-            variables.append(Variable(name, tuple(column.labels()), parents, chances))
+            variables.append(Variable(name, labels, parents, chances))
             continue
         groups = views.groups[feature]
         states = tuple(group_labels(column, groups))
@@ -83,7 +71,7 @@ def spell_out(network: Network) -> list[Variable]:
         own = groups == np.arange(len(states))[:, None]
         below = np.where(own, np.exp(inside.T)[:, None], 0.0)  # P(value | y, group)
         below /= below.sum(axis=-1, keepdims=True)
-        variables.append(Variable(name, tuple(column.labels()), (0, place[feature]), below))
+        variables.append(Variable(name, labels, (0, place[feature]), below))
     return variables
 
 
@@ -102,23 +90,15 @@ def _spell(table: FamilyTable, name: str) -> NDArray[np.float64]:
 
 def distinct(names: Sequence[str]) -> list[str]:
     """Return the names, numbered if two differ at most in case."""
-    seen: set[str] = set()
-    result = []
+    result, seen = [], set[str]()
     for name in names:
-        unique, n = name, 1
-        while unique.lower() in seen:
-            n += 1
-            unique = f"{name}_{n}"
-        seen.add(unique.lower())
-        result.append(unique)
+        tries = chain([name], (f"{name}_{n}" for n in count(2)))
+        result.append(next(one for one in tries if one.lower() not in seen))
+        seen.add(result[-1].lower())
     return result
 
 
-# Reserved words in BIF.
-_RESERVED = {
-    *("network", "variable", "probability", "property"),
-    *("type", "discrete", "table", "default"),
-}
+_RESERVED = re.compile("network|variable|probability|property|type|discrete|table|default", re.I)
 _SIGNS = {"<=": "le_", ">=": "ge_", "<": "lt_", ">": "gt_"}
 _WORD = re.compile(r"[^A-Za-z0-9_]+")
 
@@ -126,9 +106,9 @@ _WORD = re.compile(r"[^A-Za-z0-9_]+")
 def to_bif(network: Network) -> str:
     """Return the network in the Bayesian Interchange Format.
 
-    BIF allows only plain words, so names and values are written with letters,
-    digits and underscores: ``<= 2.45`` becomes ``le_2_45``. Names that would
-    collide are numbered. XMLBIF keeps all names unchanged.
+    BIF allows only plain words, so names and values are written with letters, digits and
+    underscores: ``<= 2.45`` becomes ``le_2_45``. Names that would collide are numbered. XMLBIF
+    keeps all names unchanged.
     """
     plain = _renamed(spell_out(network), _words)
 
@@ -157,7 +137,7 @@ def _words(texts: Iterable[str]) -> list[str]:
         spelled = re.sub(r"^\((\S+), (\S+)\]$", r"\1_to_\2", spelled)
         word = _WORD.sub("_", spelled).strip("_") or "x"
         word = f"v{word}" if word[0].isdigit() else word
-        words.append(f"{word}_" if word.lower() in _RESERVED else word)
+        words.append(f"{word}_" if _RESERVED.fullmatch(word) else word)
     return distinct(words)
 
 

@@ -31,26 +31,28 @@ def to_c(
     ----------
     network : Network
     name : str, default="tanager"
-        Prefix of all names in the header; two models in one program need different
-        ones.
+        Prefix of all names in the header; two models in one program need different ones.
     unknowns : bool, default=True
-        Whether to support rows with any unknown values. This uses memory on the
-        stack; False returns NaN for such rows.
+        Whether to support rows with any unknown values, which uses memory on the stack; False
+        returns NaN for such rows.
     costs : optional
         As for `Network.decide`: adds ``int NAME_decide(const NAME_row *row, double *expected)``.
     """
     if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
         raise invalid("name", name, "letters, digits and underscores, as for names in C")
     recipe = make_recipe(network)
-    spread = unknowns and recipe.sums
-    if spread:
+    # The size of each step's message; the last of a component adds to the joint.
+    messages = [
+        prod(step.shape[:-1]) * recipe.n_classes if step.separator else 0 for step in recipe.steps
+    ]
+    sums = unknowns and recipe.sums
+    if sums:
         remedy = "Export with unknowns=False: rows with unknown values then get NaN."
         recipe.check_sums(MAX_STEP_CELLS, remedy)
         what = "On the stack, summing out unknown features takes"
-        check_cells(what, sum(_message_sizes(recipe)), MAX_STACK_CELLS, remedy, "unknowns")
+        check_cells(what, sum(messages), MAX_STACK_CELLS, remedy, "unknowns")
     groups = [given.groups or () for given in recipe.inputs]
     starts = accumulate(map(len, groups), initial=0)
-    messages = _message_sizes(recipe)
     header = template("scorer.h.j2").render(
         literal=_literal,
         texts=lambda texts: _array([_literal(str(text)) for text in texts] or ['""']),
@@ -59,7 +61,7 @@ def to_c(
         starts=lambda parts: _numbers(accumulate(map(len, parts), initial=0)),
         recipe=recipe,
         fields=list(map(_field, recipe.inputs, _names(recipe))),
-        sums=spread,
+        sums=sums,
         costs=None if costs is None else read_costs(network, costs),
         tables=[given.log_prob.ravel() for given in recipe.inputs],
         groups=groups if any(groups) else [],
@@ -103,13 +105,6 @@ def _field(given: Input, name: str) -> _Field:
     return _Field(given, name, [v for v, _ in known], [code for _, code in known])
 
 
-def _message_sizes(recipe: Recipe) -> list[int]:
-    """Return the size of each step's message; the last of a component adds to the joint."""
-    return [
-        prod(step.shape[:-1]) * recipe.n_classes if step.separator else 0 for step in recipe.steps
-    ]
-
-
 def _numbers(values: Iterable[Any], digits: int = 17) -> str:
     """Return integers or floats as an initialiser; an empty one contains a zero."""
     return _array([_number(value, digits) for value in values] or ["0"])
@@ -123,19 +118,13 @@ def _number(value: Any, digits: int) -> str:
 
 
 def _array(shown: Sequence[str]) -> str:
-    lines = [",".join(shown[at : at + 12]) for at in range(0, len(shown), 12)]
-    body = ",\n    ".join(lines)
-    return f"{{\n    {body}}}"
+    lines = (",".join(shown[at : at + 12]) for at in range(0, len(shown), 12))
+    return "{{\n    {}}}".format(",\n    ".join(lines))
 
 
 def _literal(text: str) -> str:
-    """Return a text as a C string that all compilers read alike, in code and in comments.
-
-    Everything but plain characters is octal: quotes, backslashes, question marks
-    (trigraphs), asterisks and slashes (comments), and the @ of this template.
-    """
-    letters = []
-    for byte in text.encode("utf-8", errors="replace"):
-        letter = chr(byte)
-        letters.append(letter if _PLAIN.fullmatch(letter) else f"\\{byte:03o}")
-    return '"' + "".join(letters) + '"'
+    """Return a text as a C string that all compilers read alike, in code and in comments."""
+    # Octal: quotes, backslashes, trigraphs' question marks, comments' signs, the template's @.
+    letters = map(chr, text.encode("utf-8", errors="replace"))
+    spelled = (x if _PLAIN.fullmatch(x) else f"\\{ord(x):03o}" for x in letters)
+    return f'"{"".join(spelled)}"'

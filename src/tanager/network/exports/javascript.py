@@ -33,9 +33,8 @@ def to_json(network: Network, *, unknowns: bool = True, costs: Any = None) -> st
     ----------
     network : Network
     unknowns : bool, default=True
-        Whether to support rows with any unknown values. False also allows a
-        network for which that isn't possible; the scorer then has no result
-        for rows that it can't sum out.
+        Whether to support rows with any unknown values. False also allows a network for which
+        that isn't possible; the scorer then has no result for rows that it can't sum out.
     costs : optional
         As for `Network.decide`, used by the scorer's ``decide``.
     """
@@ -73,8 +72,7 @@ def describe(recipe: Recipe) -> dict[str, Any]:
 def _describe_reference(network: Network, reference: Reference, facts: dict[str, Any]) -> None:
     """Add what is needed to distinguish familiar rows from strange ones."""
     if len(reference.scores):
-        scores = _shorten(reference.scores)
-        facts["familiarity"] = {"levels": LEVELS.tolist(), "scores": scores}
+        facts["familiarity"] = {"levels": LEVELS.tolist(), "scores": _shorten(reference.scores)}
     for feature in facts["features"]:
         at = network.codebook.domain.names.index(feature["name"])
         feature["log_unseen"] = reference.log_unseen(at)
@@ -84,21 +82,15 @@ def _describe_reference(network: Network, reference: Reference, facts: dict[str,
 
 def _feature(given: Input) -> dict[str, Any]:
     facts: dict[str, Any] = {
-        "name": given.name,
-        "kind": given.kind,
-        "arity": given.arity,
-        "missing": given.missing,
+        name: getattr(given, name) for name in ("name", "kind", "arity", "missing")
     }
     if given.kind == "number":
         facts |= {"cuts": list(given.cuts), "temporal": bool(given.temporal)}
     else:
         facts["values"] = _exact(given.values)
         facts |= {} if given.unlisted == given.arity else {"other": given.unlisted}
-    facts |= {
-        "labels": list(given.labels),
-        "parents": list(given.parents),
-        "log_prob": _shorten(given.log_prob),
-    }
+    facts |= {"labels": list(given.labels), "parents": list(given.parents)}
+    facts["log_prob"] = _shorten(given.log_prob)
     if given.groups is not None and given.log_within is not None:
         facts |= {"groups": list(given.groups), "log_within": _shorten(given.log_within)}
     return facts
@@ -115,10 +107,8 @@ def _shorten(logs: NDArray[Any]) -> list[float]:
 
 
 _ENDS = {
-    "script": (
-        'if (typeof module === "object") module.exports = model; '
-        "else globalThis.tanagerModel = model;"
-    ),
+    "script": 'if (typeof module === "object") module.exports = model; '
+    "else globalThis.tanagerModel = model;",
     "module": "export default model;",
 }
 
@@ -138,8 +128,8 @@ def to_javascript(
     ----------
     network : Network
     kind : {'script', 'module'}
-        A script can be used by ``require`` and in a page, as the global
-        ``tanagerModel``; a module has the model as its default export.
+        A script can be used by ``require`` and in a page, as the global ``tanagerModel``; a module
+        has the model as its default export.
     unknowns, costs
         As in `to_json`.
     """
@@ -155,7 +145,5 @@ def to_javascript(
 def _compact(source: str) -> str:
     """Return the scorer without its comments and indentation."""
     bare = re.sub(r"(?s:/\*.*?\*/)|//[^\n]*", "", source)
-    lines = [line.strip() for line in bare.splitlines() if line.strip()]
-    return "\n".join(
-        ["/* Tanager's scorer: model.proba(row), model.predict(row) and more. */", *lines]
-    )
+    head = "/* Tanager's scorer: model.proba(row), model.predict(row) and more. */"
+    return "\n".join([head, *filter(None, map(str.strip, bare.splitlines()))])

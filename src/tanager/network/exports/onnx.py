@@ -1,8 +1,8 @@
 r"""Networks as ONNX: lookups for complete rows, exact sums for those with unknown values.
 
-Codes are a matrix (rows, inputs) of doubles, with code `arity` for unknown, and so are groups of
-codes. One product with a matrix of strides gives the index of every family in one long table; what
-codes add to their groups is looked up in parallel::
+Codes and their groups are matrices (rows, inputs) of doubles, in which code `arity` is unknown. One
+product with a matrix of strides gives the index of every family in one long table; what codes add
+to their groups is looked up in parallel::
 
     columns ──► codes ──► groups ──► places ──► Gather ──► sum ──► Softmax
                   └── rows where a known input has an unknown parent ──► messages ──┘
@@ -43,14 +43,11 @@ _SMALLEST = {np.float64: 1e-190, np.float32: 1e-30}
 
 
 class Graph:
-    """Collects operations; every method that adds one returns the name of its result.
-
-    `prefix` starts every generated name; `real` is the type of all
-    probabilities.
-    """
+    """Collects operations; every method that adds one returns the name of its result."""
 
     def __init__(self, prefix: str, real: type[np.floating[Any]] = np.float64) -> None:
-        self.prefix, self.real = prefix, real
+        self.prefix = prefix  # of every generated name
+        self.real = real  # the type of all probabilities
         self.nodes: list[Any] = []  # `onnx.NodeProto`
         self.constants: dict[str, NDArray[Any]] = {}
         self._known: dict[tuple[str, tuple[int, ...], bytes], str] = {}  # constants by content
@@ -103,6 +100,10 @@ class Graph:
         """Add a selection of columns."""
         return self.add("Gather", matrix, self.integers(*places), axis=1)
 
+    def joined(self, parts: list[str]) -> str:
+        """Add the columns of some matrices side by side."""
+        return self.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
+
     def look_up(self, places: str, tables: Sequence[ArrayLike], dtype: Any = np.float64) -> str:
         """Add a lookup of every column of indices, as doubles, in its own table."""
         arrays = [np.asarray(table, dtype=dtype) for table in tables]
@@ -130,15 +131,13 @@ def to_onnx(
     opset : int, default=21
         At least 18.
     float32 : bool, default=False
-        Read numbers and return probabilities in single precision. Cuts are rounded
-        down, so every single-precision number falls into its true interval.
+        Read numbers and return probabilities in single precision. Cuts are rounded down, so every
+        single-precision number falls into its true interval.
     contributions : bool, default=False
-        Add the output ``terms``, (rows, features, classes): each feature's term
-        in the log-joint. The difference between two classes is its contribution to
-        their log-odds.
+        Add the output ``terms``, (rows, features, classes): each feature's term in the log-joint.
+        The difference between two classes is its contribution to their log-odds.
     unknowns : bool, default=True
-        Whether to support rows with any unknown values. False returns NaN for
-        such rows.
+        Whether to support rows with any unknown values. False returns NaN for such rows.
     missing_text : str, optional
         The text that means missing, as ONNX has no null. By default, the empty text.
     costs : optional
@@ -149,9 +148,8 @@ def to_onnx(
 
     Notes
     -----
-    There is one input per column, of shape (rows, 1): texts as strings, anything else as
-    numbers, NaN for missing. Outputs: ``label`` (rows) and ``probabilities`` (rows,
-    classes).
+    There is one input per column, of shape (rows, 1): texts as strings, anything else as numbers,
+    NaN for missing. Outputs: ``label`` (rows) and ``probabilities`` (rows, classes).
     """
     from onnx import defs, helper, numpy_helper
 
@@ -168,7 +166,10 @@ def to_onnx(
         require_probabilities(network)
     recipe = make_recipe(network)
     _check(recipe, unknowns)
-    graph = Graph(_prefix(recipe), np.float32 if float32 else np.float64)
+    columns, prefix = [given.name for given in recipe.inputs], "t_"
+    while any(name.startswith(prefix) for name in columns):
+        prefix += "_"
+    graph = Graph(prefix, np.float32 if float32 else np.float64)
     codes = _add_codes(graph, recipe, missing_text)
     terms, joint = _add_look_ups(graph, recipe, codes)
     if unknowns and recipe.sums:
@@ -178,25 +179,25 @@ def to_onnx(
     labels = labels.astype(object) if labels.dtype.kind == "U" else labels
     best = graph.add("ArgMax", joint, axis=1, keepdims=0)
     label = graph.add("Gather", graph.constant(labels, labels.dtype), best)
-    found: list[tuple[str, str, Any, list[int | None]]] = [
-        ("label", label, labels.dtype, [None]),
-        ("probabilities", chances, graph.real, [None, recipe.n_classes]),
-    ]
+    outputs = []
+
+    def put(name: str, what: str, dtype: Any, *sizes: int) -> None:
+        while name in columns:
+            name += "_"
+        result = graph.add("Identity", what, output=name)
+        outputs.append(describe(result, dtype, [None, *sizes]))
+
+    put("label", label, labels.dtype)
+    put("probabilities", chances, graph.real, recipe.n_classes)
     if contributions:
-        found.append(("terms", terms, graph.real, [None, len(recipe.inputs), recipe.n_classes]))
+        put("terms", terms, graph.real, len(recipe.inputs), recipe.n_classes)
     if costs is not None:
         prices = read_costs(network, costs)
         decision, expected = _add_decision(graph, prices, chances)
-        found.append(("decision", decision, object, [None]))
-        found.append(("expected_costs", expected, graph.real, [None, len(prices.names)]))
+        put("decision", decision, object)
+        put("expected_costs", expected, graph.real, len(prices.names))
     if log_probability:
-        total = graph.reduce("ReduceLogSumExp", joint, 1)
-        found.append(("log_probability", total, graph.real, [None]))
-    columns, outputs = [given.name for given in recipe.inputs], []
-    for name, what, dtype, shape in found:
-        while name in columns:
-            name += "_"
-        outputs.append(describe(graph.add("Identity", what, output=name), dtype, shape))
+        put("log_probability", graph.reduce("ReduceLogSumExp", joint, 1), graph.real)
     inputs = [describe(given.name, _input_type(given, graph), [None, 1]) for given in recipe.inputs]
     constants = [numpy_helper.from_array(a, name) for name, a in graph.constants.items()]
     body = helper.make_graph(graph.nodes, "tanager", inputs, outputs, constants)
@@ -207,11 +208,15 @@ def to_onnx(
 
 
 def _check(recipe: Recipe, unknowns: bool) -> None:
-    """Raise if a graph has no inputs, or can't sum out the unknowns."""
+    """Raise if a graph has no inputs, one without a name, or can't sum out the unknowns."""
     if not recipe.inputs:
         raise ConfigurationError(
             "The network reads no column, and an ONNX graph without inputs has no rows. "
             "Export it to another format, or learn from columns that have values."
+        )
+    if any(not given.name for given in recipe.inputs):
+        raise ConfigurationError(
+            "A column has an empty name, which ONNX keeps for inputs that are left out. Rename it."
         )
     if unknowns:
         remedy = "Export with unknowns=False: rows with unknown values then get NaN."
@@ -234,18 +239,6 @@ def _add_decision(graph: Graph, costs: Costs, probabilities: str) -> tuple[str, 
     return graph.add("Gather", graph.constant(costs.names, object), best), expected
 
 
-def _prefix(recipe: Recipe) -> str:
-    """Return a prefix for names in the graph that no column's name starts with."""
-    if any(not given.name for given in recipe.inputs):
-        raise ConfigurationError(
-            "A column has an empty name, which ONNX keeps for inputs that are left out. Rename it."
-        )
-    prefix = "t_"
-    while any(given.name.startswith(prefix) for given in recipe.inputs):
-        prefix += "_"
-    return prefix
-
-
 def _input_type(given: Input, graph: Graph) -> Any:
     if given.kind == "text":
         return object
@@ -254,26 +247,22 @@ def _input_type(given: Input, graph: Graph) -> Any:
 
 def _add_codes(graph: Graph, recipe: Recipe, missing_text: str | None) -> str:
     """Return the codes as doubles, (rows, inputs)."""
-    numbers = [at for at, given in enumerate(recipe.inputs) if given.kind == "number"]
-    others = [at for at, given in enumerate(recipe.inputs) if given.kind != "number"]
-    parts = []
-    if numbers:
-        parts.append(_add_intervals(graph, [recipe.inputs[at] for at in numbers]))
-    for at in others:
-        given = recipe.inputs[at]
+    inputs = recipe.inputs
+    order = sorted(range(len(inputs)), key=lambda at: inputs[at].kind != "number")
+    numbers = [given for given in inputs if given.kind == "number"]
+    parts = [_add_intervals(graph, numbers)] if numbers else []
+    for given in (inputs[at] for at in order[len(numbers) :]):
         if given.kind == "text" or given.past_doubles:
             parts.append(_add_labels(graph, given, missing_text))
         else:
             parts.append(_add_values(graph, given))
-    codes = graph.add("Concat", *parts, axis=1) if len(parts) > 1 else parts[0]
-    order = [*numbers, *others]
+    codes = graph.joined(parts)
     return codes if order == sorted(order) else graph.columns(codes, *np.argsort(order).tolist())
 
 
 def _add_intervals(graph: Graph, inputs: Sequence[Input]) -> str:
     """Return the codes of numbers: the number of cuts less than each."""
-    values = [given.name for given in inputs]
-    matrix = graph.add("Concat", *values, axis=1) if len(values) > 1 else values[0]
+    matrix = graph.joined([given.name for given in inputs])
     width = max(1, *(len(given.cuts) for given in inputs))
     cuts = np.full((len(inputs), width), np.inf)
     for row, given in zip(cuts, inputs, strict=True):
@@ -292,7 +281,7 @@ def _add_intervals(graph: Graph, inputs: Sequence[Input]) -> str:
 
 def _add_values(graph: Graph, given: Input) -> str:
     """Return the codes of numeric categories."""
-    values = np.array([float(v) for v in given.values])
+    values = np.array(given.values, np.float64)
     order = np.argsort(values)
     values = values[order]
     known = graph.reals(np.append(values, np.nan))  # there's no match past the last
@@ -301,9 +290,8 @@ def _add_values(graph: Graph, given: Input) -> str:
     same = graph.add("Equal", graph.add("Gather", known, place), given.name)
     code = graph.add("Gather", graph.constant(np.append(order, 0)), place)
     codes = graph.add("Where", same, code, graph.constant([given.unlisted]))
-    return graph.add(
-        "Where", graph.add("IsNaN", given.name), graph.constant([given.missing]), codes
-    )
+    missing = graph.constant([given.missing])
+    return graph.add("Where", graph.add("IsNaN", given.name), missing, codes)
 
 
 def _add_labels(graph: Graph, given: Input, missing_text: str | None) -> str:
@@ -334,10 +322,8 @@ def _add_look_ups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str]:
     tables = []
     for at, given in enumerate(recipe.inputs):
         table = recipe.table_with_unknown(at)
-        stride = 1
-        for column, size in zip([at, *given.parents[::-1]], table.shape[-2::-1], strict=True):
-            strides[column, at] = stride
-            stride *= size
+        steps = np.cumprod([1, *table.shape[-2:0:-1]])
+        strides[[at, *given.parents[::-1]], at] = steps
         tables.append(table.reshape(-1, recipe.n_classes))
     places = graph.add("MatMul", groups, graph.constant(strides))
     terms = graph.look_up(places, tables, graph.real)
@@ -385,10 +371,8 @@ def _add_sums(
     before = graph.columns(sums, *(at - 1 for at in after))
     exact = graph.add("Sub", graph.columns(sums, *after), before)
     last = graph.add("Gather", sums, graph.constant(n, np.int64), axis=1)
-    return (
-        graph.add("ScatterND", terms, places, exact),
-        graph.add("ScatterND", joint, places, last),
-    )
+    terms = graph.add("ScatterND", terms, places, exact)
+    return terms, graph.add("ScatterND", joint, places, last)
 
 
 def _add_joint(graph: Graph, recipe: Recipe, codes: str) -> str:

@@ -2,21 +2,19 @@
 
 All exports are based on this description::
 
-    inputs     one per feature of the structure: how a raw value becomes a code, and a
-               code a group of codes; its parents, log P(group | y, parents' groups) as
-               a full table, and log P(code | its group, y)
+    inputs     one per feature of the structure: how a raw value becomes a code, and a code a group
+               of codes; its parents, log P(group | y, parents' groups) as a full table, and
+               log P(code | its group, y)
     order      inputs, parents before children
     steps      how unknown inputs are summed out, one per step
 
-A number may have hundreds of codes, but as a parent, and given its parents, tables
-only read it in a few groups of them. If tables distinguish all codes, every code is
-its own group.
+A number may have hundreds of codes, but as a parent, and given its parents, tables only read it in
+a few groups of them. If tables distinguish all codes, every code is its own group.
 
-A row's log-joint is the class prior plus, for each family, one lookup by groups and,
-if there are groups, one by code. If a row has unknown inputs, the lookups by code of
-its known inputs are the same. The families of unknown inputs with nothing known below
-them sum to one and drop out. The others, which only involve groups, are summed out
-step by step.
+A row's log-joint is the class prior plus, for each family, one lookup by groups and, if there are
+groups, one by code. If a row has unknown inputs, the lookups by code of its known inputs are the
+same. The families of unknown inputs with nothing known below them sum to one and drop out. The
+others, which only involve groups, are summed out step by step.
 """
 
 from __future__ import annotations
@@ -50,10 +48,7 @@ SAFE_INTEGER = 1 << 53  # doubles represent every integer up to here
 
 @dataclass(frozen=True, eq=False)
 class Input:
-    """How a column's raw values become codes 0 .. arity-1, and its table.
-
-    Code `arity` means unknown.
-    """
+    """How a column's raw values become codes 0 .. arity-1 (`arity`: unknown), and its table."""
 
     name: str
     kind: str  # 'number' (cut into intervals), or for categories 'integer', 'real', ..., 'null'
@@ -63,16 +58,12 @@ class Input:
     missing: int  # the code of a missing value; `arity` if missing is unknown
     arity: int
     labels: tuple[str, ...]  # display name of each code
-    # 'date', 'time' or 'duration' if the numbers are seconds, as in `NumericColumn`, or the
-    # categories are texts of instants, as in `CategoricalColumn`; otherwise ''.
-    temporal: str
+    temporal: str  # what numbers in seconds, or texts of instants, are: as in their columns
     groups: Codes | None  # the group of each code; None if every code is its own group
     reading: Reading | None  # how training parsed numbers or dates stored as text
     parents: tuple[int, ...]  # inputs, in the order of the table's axes
     log_prob: Floats  # (*parents' groups, n_groups, n_classes)
-    # (arity, n_classes): what each code adds to the term of its group; None if every code is its
-    # own group.
-    log_within: Floats | None
+    log_within: Floats | None  # (arity, n_classes): what each code adds to its group's term
 
     @property
     def n_groups(self) -> int:
@@ -128,9 +119,9 @@ class Recipe:
         log_prob = self.inputs[at].log_prob
         sizes = log_prob.shape[:-1]
         n_cells = prod(size + 1 for size in sizes) * self.n_classes
-        table_of = f"the table of {self.inputs[at].name!r} with its {len(sizes) - 1} parents has"
+        table_of = f"the table of {self.inputs[at].name!r} with its {len(sizes) - 1} parents"
+        what = f"Where each member may be unknown, {table_of} has"
         remedy = "Learn a structure with fewer parents to export it."
-        what = f"Where each member may be unknown, {table_of}"
         check_cells(what, n_cells, MAX_WITH_UNKNOWN, remedy)
         table = np.pad(log_prob, [*((0, 1) for _ in sizes), (0, 0)], constant_values=np.nan)
         table[..., -1, :] = 0.0
@@ -171,17 +162,10 @@ def make_recipe(network: Network) -> Recipe:
     _check_tables(structure.features, network.views)
     # Features with the same value for every row, whatever the row contains, have a probability
     # of one; only scores could still depend on them.
-    used = [
-        feature
-        for feature in structure.selected
-        if not (network.tables.normalized and codebook.leaves_out(structure.names[feature]))
-    ]
+    constant = codebook.leaves_out if network.tables.normalized else lambda _: False
+    used = [f for f in structure.selected if not constant(structure.names[f])]
     place = {feature: at for at, feature in enumerate(used)}
-    inputs = tuple(
-        _describe(network, at, place)
-        for at, feature in enumerate(structure.selected)
-        if feature in place
-    )
+    inputs = tuple(_describe(network, feature, place) for feature in used)
     features = [structure.selected[at] for at in structure.topological_order()]
     order = tuple(place[feature] for feature in features if feature in place)
     return Recipe(
@@ -198,12 +182,10 @@ def make_recipe(network: Network) -> Recipe:
 
 
 def plan_steps(inputs: Sequence[Input], order: Codes | None) -> tuple[Step, ...]:
-    """Return the steps that sum out every input.
+    """Return the steps that sum out every input; a known one just doesn't vary.
 
-    The same steps work for any set of unknown inputs: a known input is one that
-    doesn't vary. For a structure without immoralities, pass its `order`, parents
-    first: children are then eliminated before their parents, which adds no fill-in.
-    Otherwise the min-fill order is used.
+    For a structure without immoralities, pass its `order`, parents first: eliminating children
+    before their parents adds no fill-in. Otherwise the min-fill order is used.
     """
     members = [frozenset((*given.parents, at)) for at, given in enumerate(inputs)]
 
@@ -213,19 +195,19 @@ def plan_steps(inputs: Sequence[Input], order: Codes | None) -> tuple[Step, ...]
     if order is None:
         order = tuple(f for f, _ in eliminate(range(len(inputs)), members, size))[::-1]
     left = set(range(len(inputs)))
-    waiting: list[int] = []  # steps whose sums aren't used yet
+    waiting: set[int] = set()  # steps whose sums aren't used yet
     steps: list[Step] = []
     for feature in reversed(order):
         used = tuple(sorted(f for f in left if feature in members[f]))
-        left.difference_update(used)
-        taken = tuple(at for at in waiting if feature in steps[at].separator)
-        waiting = [at for at in waiting if at not in taken]
+        taken = tuple(sorted(at for at in waiting if feature in steps[at].separator))
         joined = {i for at in taken for i in steps[at].separator}
-        separator = sorted(joined.union(*(members[f] for f in used)) - {feature})
+        separator = tuple(sorted(joined.union(*(members[f] for f in used)) - {feature}))
+        left.difference_update(used)
+        waiting.difference_update(taken)
         if separator:
-            waiting.append(len(steps))
+            waiting.add(len(steps))
         shape = tuple(inputs[i].n_groups for i in (*separator, feature))
-        steps.append(Step(feature, tuple(separator), used, taken, shape))
+        steps.append(Step(feature, separator, used, taken, shape))
     return tuple(steps)
 
 
@@ -254,9 +236,8 @@ def expected_columns(network: Network, *, reads_text: bool) -> dict[str, list[st
         column, reading = network.codebook.columns[feature], network.codebook.readings.get(name)
         expected = _EXPECTED[column.temporal or _kind(column)]
         if reading is not None:
-            style = "" if reading.style == "plain" else f" ({reading.style})"
-            how = ", or text as in training" if reads_text else ", which training had as text"
-            expected += how + style
+            expected += ", or text as in training" if reads_text else ", which training had as text"
+            expected += "" if reading.style == "plain" else f" ({reading.style})"
         found.setdefault(expected, []).append(name)
     return found
 
@@ -264,9 +245,8 @@ def expected_columns(network: Network, *, reads_text: bool) -> dict[str, list[st
 def _check_tables(names: Sequence[str], views: Views) -> None:
     sizes = {}
     for name, table, logs in zip(names, views.tables.families, views.within, strict=True):
-        sizes[name] = prod(table.member_arities) * table.n_classes + (
-            0 if logs is None else logs.size
-        )
+        inside = 0 if logs is None else logs.size
+        sizes[name] = prod(table.member_arities) * table.n_classes + inside
     largest = max(sizes, key=sizes.__getitem__, default="")
     what = f"Written out, the tables, of which that of {largest!r} is the largest, have"
     remedy = "Learn a structure with fewer parents, or fewer bins, to export it."
@@ -277,10 +257,11 @@ def _kind(column: Column) -> str:
     return "number" if isinstance(column, NumericColumn) else column.family
 
 
-def _describe(network: Network, at: int, place: Mapping[int, int]) -> Input:
+def _describe(network: Network, feature: int, place: Mapping[int, int]) -> Input:
     """Describe one feature; `place` tells which features are inputs."""
-    feature, parents = network.structure.selected[at], network.structure.parent_indices[at]
-    codebook, views = network.codebook, network.views
+    codebook, structure, views = network.codebook, network.structure, network.views
+    at = structure.selected.index(feature)
+    parents = structure.parent_indices[at]
     column, groups = codebook.columns[feature], views.groups[feature]
     if isinstance(column, NumericColumn):
         cuts, values, unlisted = column.cuts.tolist(), [], column.arity

@@ -53,15 +53,15 @@ def to_sql(
     dialect : {'duckdb', 'sqlite', 'postgres', 'case'}
         ``'case'`` is standard SQL without lists, for other engines.
     keep : str or sequence of str, optional
-        Columns of the table to return with the probabilities, such as a
-        key. By default, those that the network reads.
+        Columns of the table to return with the probabilities, such as a key. By default, those
+        that the network reads.
     contributions : bool, default=False
-        Add one column per feature and class except the first: what the feature adds
-        to the log-odds of the class against the first. NULL in rows with a
-        known feature whose parent is unknown.
+        Add one column per feature and class except the first: what the feature adds to the
+        log-odds of the class against the first. NULL in rows with a known feature whose parent is
+        unknown.
     unknowns : bool, default=True
-        Whether to support rows with any unknown values. False makes the statement
-        shorter, but returns NULL for such rows.
+        Whether to support rows with any unknown values. False makes the statement shorter, but
+        returns NULL for such rows.
     costs : optional
         As for `Network.decide`: adds the column ``decision``, and ``cost_ACTION`` for each
         action, its expected cost.
@@ -115,11 +115,7 @@ def to_sql(
 
 
 def _check_case(dialect: str, read: set[str], features: Sequence[str]) -> None:
-    """Raise if the engine can't distinguish some columns.
-
-    It silently reads the first of them under both names. The table may also contain features
-    that the statement doesn't read.
-    """
+    """Raise if an engine would silently read the first of some columns under all their names."""
     alike: dict[bytes, list[str]] = {}
     for name in [*features, *sorted(read.difference(features))]:
         alike.setdefault(name.encode().lower(), []).append(name)  # bytes: only A to Z
@@ -140,16 +136,14 @@ def _column(name: str) -> str:
 class _Writer:
     """Writes the expressions of a statement's columns.
 
-    Terms and sums are log-odds against the first class. For that class itself, which only
-    log P(row) needs, they are log-probabilities.
+    Terms and sums are log-odds against the first class, or its own log-probabilities, for log P(x).
     """
 
     def __init__(self, recipe: Recipe, dialect: Dialect, *, log_probability: bool) -> None:
         self.recipe, self.dialect = recipe, dialect
         self.inputs, self.classes = range(len(recipe.inputs)), range(1, recipe.n_classes)
         self.each = [0, *self.classes] if log_probability else self.classes
-        groups = {at: given.groups for at, given in enumerate(recipe.inputs)}
-        self.grouped = {at: some for at, some in groups.items() if some is not None}
+        self.grouped = {at: one.groups for at, one in enumerate(recipe.inputs) if one.groups}
         self.weights = [f"w{c}" for c in range(recipe.n_classes)]
         self.total = balanced_sum(self.weights)
 
@@ -253,11 +247,9 @@ class _Writer:
 
     def prices(self, costs: Costs) -> dict[str, str]:
         """Return the expected cost of each action."""
-        expected = {}
+        expected, number = {}, self.dialect.number
         for action, row in enumerate(costs.matrix.tolist()):
-            parts = [
-                f"{w} * {self.dialect.number(x)}" for w, x in zip(self.weights, row, strict=True)
-            ]
+            parts = [f"{w} * {number(x)}" for w, x in zip(self.weights, row, strict=True)]
             expected[f"e{action}"] = f"({balanced_sum(parts)}) / ({self.total})"
         return expected
 
@@ -309,9 +301,8 @@ class _Writer:
         middle = len(cuts) // 2
         left = self._interval(value, cuts[:middle], low)
         right = self._interval(value, cuts[middle + 1 :], low + middle + 1)
-        return (
-            f"CASE WHEN {value}<={self.dialect.number(cuts[middle])} THEN {left} ELSE {right} END"
-        )
+        cut = self.dialect.number(cuts[middle])
+        return f"CASE WHEN {value}<={cut} THEN {left} ELSE {right} END"
 
     def _group_column(self, i: int) -> str:
         """Return the column of an input's group, or of its code if each code is its own group."""
