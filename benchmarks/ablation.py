@@ -27,7 +27,7 @@ import numpy as np
 from benchmarks.arena import FLOOR, developed_on, entries, folds
 from benchmarks.measuring import ROOT, markdown, publish
 from tanager import BayesNetClassifier
-from tanager.loglinear import residuals
+from tanager.loglinear import curves
 from tanager.loglinear.fits import fit_scores
 from tanager.parameters.layered import members, part
 from tanager.structure import ktree
@@ -63,16 +63,16 @@ def tested(*given: Any, **_: Any) -> Any:
     return find_slants(*given, has_many_rows=False)
 
 
-slants_of, find_slants = residuals.scales, residuals.Slants.find
+slants_of, find_slants = curves.scales, curves.find_slants
 Change = Callable[[], Any]
 CHANGES: dict[str, Change] = {
-    "as it is": partial(constant, residuals, "N_SLANTS", residuals.N_SLANTS),
+    "as it is": partial(constant, curves, "N_SLANTS", curves.N_SLANTS),
     "one strength per layer, not one per family": partial(constant, members, "fit_scores", alike),
     "no straight lines in curves": partial(constant, part, "MOST_LINED", 0),
     "no curves along slants": partial(constant, part, "LEAST_SLANTED", 1 << 30),
-    "two slants per pair, if they gain": partial(constant, residuals.Slants, "find", tested),
-    "eight slants per pair": partial(constant, residuals, "N_SLANTS", 8),
-    "slants of ranks alone": partial(constant, residuals, "scales", ranks),
+    "two slants per pair, if they gain": partial(constant, part, "find_slants", tested),
+    "eight slants per pair": partial(constant, curves, "N_SLANTS", 8),
+    "slants of ranks alone": partial(constant, curves, "scales", ranks),
     "three parents, whatever their groups": partial(constant, ktree, "ROOMY_PARENTS", 3),
     "at most three parents": partial(constant, ktree, "MOST_PARENTS", 3),
 }

@@ -8,8 +8,8 @@ from scipy.optimize import minimize
 
 from tanager.codes import Domain, Rows
 from tanager.engines import FitContext, LocalEngine
-from tanager.loglinear import fits
-from tanager.loglinear.fits import fit_offsets
+from tanager.loglinear import rows as rows_module
+from tanager.loglinear.rows import fit_offsets
 
 
 def look_up(table, codes):
@@ -86,7 +86,7 @@ def test_scores_in_blocks_give_the_same_offsets(monkeypatch):
         return look_up(table, codes)
 
     for cells, most in ((1 << 19, 5_000), (3_000, 1_000)):
-        monkeypatch.setattr(fits, "BLOCK_CELLS", cells)
+        monkeypatch.setattr(rows_module, "BLOCK_CELLS", cells)
         asked.clear()
         found.append(fit_offsets(rows, log_joint, totals, FitContext()))
         assert max(asked) == most

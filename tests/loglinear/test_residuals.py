@@ -7,16 +7,16 @@ import pytest
 
 from tanager.codes import Domain
 from tanager.codes.columns import NumericColumn
-from tanager.loglinear.curves import Slant
-from tanager.loglinear.residuals import (
+from tanager.loglinear.curves import (
     MOST_SLANTS,
     N_SLANTS,
     SHRINK,
     WEIGHTS,
-    Residuals,
-    Slants,
+    Slant,
+    find_slants,
     scales,
 )
+from tanager.loglinear.fits import Residuals
 
 LEVELS = np.exp(np.linspace(0.0, 2.0, 12)), np.exp(np.linspace(0.0, 3.0, 10))
 
@@ -40,7 +40,12 @@ def make_slants(along, n_classes=2, seed=0, n_rows=4_000, factor=1.0, strength=0
     given = Residuals(codes, residuals, spreads, np.ones(n_rows))
     numbers = factor * LEVELS[0], LEVELS[1], None
     weights = [np.bincount(one, minlength=n)[:n] for one, n in zip(codes, (12, 11, 3), strict=True)]
-    return Slants(given, domain, groups, weights, numbers), given, weights
+
+    def find(pairs, *, has_many_rows):
+        rest = given, domain, groups, weights, numbers
+        return find_slants(pairs, *rest, has_many_rows=has_many_rows)
+
+    return find, given, weights
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
@@ -56,7 +61,7 @@ def make_slants(along, n_classes=2, seed=0, n_rows=4_000, factor=1.0, strength=0
 )
 def test_the_direction_of_an_effect_is_found(along, scale, weights, n_classes):
     slants, _, known = make_slants(along, n_classes)
-    found = slants.find([(0, 1)], has_many_rows=False)[0, 1][0]
+    found = slants([(0, 1)], has_many_rows=False)[0, 1][0]
     first = scales(np.arange(12), known[0], LEVELS[0])[scale]
     second = scales(np.arange(10), known[1][:10], LEVELS[1])[scale]
     wanted = Slant(tuple(weights[0] * first), tuple(weights[1] * second))
@@ -99,27 +104,27 @@ def test_slants_are_those_of_greatest_gain_by_definition(many):
         best = int(np.argmax(gains))
         chosen.append(pair[best])
         left -= spreads * steps[best]
-    assert slants.find([(0, 1)], has_many_rows=many)[0, 1] == tuple(chosen)
+    assert slants([(0, 1)], has_many_rows=many)[0, 1] == tuple(chosen)
 
 
 def test_where_residuals_are_less_than_chance_gives_few_rows_have_no_slant():
     for seed in range(20):
         slants, *_ = make_slants(lambda x, z: x, seed=seed, strength=0.0, noise=0.25)
-        assert slants.find([(0, 1)], has_many_rows=False)[0, 1] == ()
+        assert slants([(0, 1)], has_many_rows=False)[0, 1] == ()
 
 
 def test_with_many_rows_every_pair_has_as_many_slants_and_none_twice(monkeypatch):
     slants, *_ = make_slants(lambda x, z: x, strength=0.0, noise=0.25)
     for most, expected in ((N_SLANTS, N_SLANTS), (100, 3 * len(WEIGHTS)), (0, 0)):
-        monkeypatch.setattr("tanager.loglinear.residuals.N_SLANTS", most)
-        found = slants.find([(0, 1)], has_many_rows=True)[0, 1]
+        monkeypatch.setattr("tanager.loglinear.curves.N_SLANTS", most)
+        found = slants([(0, 1)], has_many_rows=True)[0, 1]
         assert len(set(found)) == len(found) == expected
 
 
 def test_units_dont_matter():
     for along in (lambda x, z: x / z, lambda x, z: x - z):
         one, other = (
-            make_slants(along, factor=factor)[0].find([(0, 1)], has_many_rows=True)[0, 1]
+            make_slants(along, factor=factor)[0]([(0, 1)], has_many_rows=True)[0, 1]
             for factor in (1.0, 1e-3)
         )
         mass = np.ones((12, 10))

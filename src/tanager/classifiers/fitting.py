@@ -33,7 +33,7 @@ from tanager.counts import Counts, FamilyCounts, Trees, fingerprint_counts
 from tanager.engines import FitContext, resolve_engine
 from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ColumnWarning, ConfigurationError, invalid
-from tanager.loglinear.fits import fit_offsets
+from tanager.loglinear.rows import fit_offsets
 from tanager.network import Network
 from tanager.network.decisions import Calibration
 from tanager.network.reference import few_rows, measure_reference

@@ -3,15 +3,15 @@
 The score of a class is a sum of one number per family, that is, per feature or per feature and
 its parents. The files, in the order of the data flow:
 
-- `cells`, `curves`: families at given resolutions, laid out once, and how free
-  parameters become their scores: free, smooth along ordered values, or monotone (those of
+- `cells`, `curves`: families at given resolutions, laid out once, and how free parameters become
+  their scores: free, smooth along ordered values or across two numbers, or monotone (those of
   `Discriminative` are in `tanager.parameters.discriminative.forms`);
 - `joining`: families combined into one look-up; `rows`: rows as indices of cells, on any engine,
-  with exact sums;
-- `fits`: the loss plus a ridge penalty centred per layer, and the fits of terms and class offsets;
+  with exact sums, and class offsets;
+- `fits`: the loss plus a ridge penalty centred per layer, the fit of terms, and the residuals of an
+  additive model;
 - `optimiser`: the objective's minimum, with bounds and warm-started curvature, and the search for
-  strengths on held-out rows;
-- `residuals`: those of an additive model, and the curves across two numbers that gain most on them.
+  strengths on held-out rows.
 
 Mini-batch training (`tanager.training`) is separate: it samples a structure for every batch,
 so it has neither fixed cells nor a loss that could be summed exactly over all rows.

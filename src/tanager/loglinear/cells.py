@@ -21,22 +21,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import product
+from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tanager import native
 from tanager.codes import Rows
 from tanager.engines import FitContext
 from tanager.loglinear.curves import (
     Signs,
     Slant,
-    SmoothTables,
-    TableSteps,
     align,
     basis,
+    column_bounds,
+    corner_matrix,
     curve_basis,
     fill_order,
+    relation,
     signed_axes,
     step_matrix,
     with_line,
@@ -48,6 +52,108 @@ Number = TypeVar("Number", bound=np.generic)
 
 MOST_SMOOTH = 2  # maximum number of members of a smooth family
 MOST_CELLS = 1 << 12  # maximum joint values of a smooth pair: all have cells
+
+
+class SmoothTables:
+    """The cells of smooth families: of one column, or of two, with a basis along each or one.
+
+    `bases` are the bases of each family, None for a column without one; `starts` their first cells.
+    """
+
+    def __init__(
+        self,
+        bases: Sequence[Sequence[Floats | None]],
+        shapes: Sequence[tuple[int, ...]],
+        starts: Sequence[int],
+    ) -> None:
+        # Families share matrices.
+        known = {id(matrix): matrix for pair in bases for matrix in pair if matrix is not None}
+        offsets = dict(zip(known, np.cumsum([0, *(m.size for m in known.values())]), strict=False))
+        tables = []
+        for start, shape, pair in zip(starts, shapes, bases, strict=True):
+            # A side without a matrix has a place before the first of them.
+            places = [offsets.get(id(one), -n * n) for one, n in zip(pair, shape, strict=True)]
+            tables.append((start, *(*shape, 1)[:2], *(*places, -1)[:2]))
+        self._tables = np.array(tables, np.int64).reshape(-1, 5).T.copy()
+        self._matrices = np.concatenate([np.zeros(0), *(m.ravel() for m in known.values())])
+        self._transposed = np.concatenate([np.zeros(0), *(m.T.ravel() for m in known.values())])
+        self._largest = int((self._tables[1] * self._tables[2]).max(initial=0))
+
+    def expand(self, values: Floats) -> None:
+        """Turn the families' parameters, among those of all cells, into scores, in place."""
+        self._turn(values, self._matrices, self._transposed)
+
+    def pull(self, slopes: Floats) -> None:
+        """Turn the families' gradient w.r.t. scores into that w.r.t. parameters, in place."""
+        self._turn(slopes, self._transposed, self._matrices)
+
+    def pull_mass(self, mass: Floats) -> None:
+        """Turn the families' second derivatives w.r.t. scores into those w.r.t. parameters."""
+        self._turn(mass[:, None], self._transposed**2, self._matrices**2)
+
+    def _turn(self, values: Floats, matrices: Floats, transposed: Floats) -> None:
+        between = np.empty(self._largest * values.shape[1])
+        starts, n_rows, n_columns, along, across = self._tables
+        given = starts, n_rows, n_columns, along, across, matrices, transposed
+        native.turn_tables(*given, values, between)
+
+
+class TableSteps:
+    """The cells of tables whose scores are levels and steps.
+
+    `low` and `high`, (n_cells, n_columns), bound all parameters; infinite if unbounded.
+    """
+
+    def __init__(self, n_cells: int, n_columns: int) -> None:
+        self._parts: list[tuple[Ints, Floats]] = []
+        self.low = np.full((n_cells, n_columns), -np.inf)
+        self.high = np.full((n_cells, n_columns), np.inf)
+
+    def bound(self, cells: Ints, signs: NDArray[np.int8]) -> None:
+        """Bound all but the first of some cells, shape (n_contexts, n_ordered), by their sign."""
+        low, high = column_bounds(signs, self.low.shape[1])
+        self.low[cells[:, 1:]] = low
+        self.high[cells[:, 1:]] = high
+
+    def add_table(
+        self, places: Ints, n_ordered: Sequence[int], asked: Sequence[NDArray[np.int8]]
+    ) -> None:
+        """Add a table of one or two features along which scores rise or fall as in `asked`.
+
+        `places` are its cells, with those features' axes last; -1 for none. The first `n_ordered`
+        values of each are ordered.
+        """
+        sizes = places.shape[-len(asked) :]
+        choices = [[slice(k), *range(k, size)] for k, size in zip(n_ordered, sizes, strict=True)]
+        for chosen in product(*choices):
+            # A value outside the order has its own level; along the other feature there are steps.
+            inside = [at for at, one in enumerate(chosen) if isinstance(one, slice)]
+            if not inside:
+                continue
+            size = prod(n_ordered[at] for at in inside)
+            cells = places[(..., *chosen)].reshape(-1, size)
+            if len(inside) == 1:
+                matrix = step_matrix(size, size, smooth=False)
+            else:
+                matrix = corner_matrix(*n_ordered, opposite=relation(*asked) < 0)
+            cells = cells[cells[:, 0] >= 0]
+            self._parts.append((cells, matrix))
+            self.bound(cells, asked[inside[0]])
+
+    def expand(self, values: Floats) -> None:
+        """Turn parameters into scores, in place."""
+        for cells, matrix in self._parts:
+            values[cells] = np.einsum("bj,njc->nbc", matrix, values[cells])
+
+    def pull(self, slopes: Floats) -> None:
+        """Turn the gradient w.r.t. scores into that w.r.t. parameters, in place."""
+        for cells, matrix in self._parts:
+            slopes[cells] = np.einsum("bj,nbc->njc", matrix, slopes[cells])
+
+    def pull_mass(self, mass: Floats) -> None:
+        """Turn second derivatives w.r.t. scores, (n_cells,), into those w.r.t. parameters."""
+        for cells, matrix in self._parts:
+            mass[cells] = mass[cells] @ (matrix * matrix)
 
 
 class Terms:

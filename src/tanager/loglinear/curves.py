@@ -1,4 +1,4 @@
-r"""How the scores of a feature's values depend on one another: smooth curves, and steps.
+r"""How the scores of values depend on one another: smooth curves, slants, and steps.
 
 **Curves.** The scores of a categorical feature are free. Those of k ordered values are a sum of
 cosines of the value's rank,
@@ -6,10 +6,18 @@ cosines of the value's rank,
 .. math:: s_b = \sum_j z_j \sigma_j \sqrt{2} \cos(\pi j (b + \tfrac12) / k)
 
 with independent z of variance one and :math:`\sigma_j^2` decreasing as
-:math:`1 / (1 + \tau (2 k \sin(\pi j / 2 k))^2)`: the eigenvectors of a ridge on
-the scores and on the differences of adjacent ones. In this basis the prior is a
-plain ridge, and the fit is well conditioned. The mean variance of the scores is
-one, like that of free scores.
+:math:`1 / (1 + \tau (2 k \sin(\pi j / 2 k))^2)`: the eigenvectors of a ridge on the
+scores and on the differences of adjacent ones. In this basis the prior is a plain ridge, and the
+fit is well conditioned. The mean variance of the scores is one, like that of free scores.
+
+**Slants.** A curve may also run across a table of two numbers, along their sum, difference, ratio,
+product, ... A direction assigns an addend to each ordered value of either number; joint values with
+about the same sum share a score. Addends are multiples of ranks, of standardised numbers, or of
+logarithms, whose sums are products and differences ratios. Each pair gets the directions whose
+curves would gain most on the residuals of an additive model. With many rows all pairs get the same
+number of curves: the prior shrinks those that turn out to be useless, whereas a test of their gain
+against chance, over all bins and classes, has little power. With few rows the test stays, since its
+loss of accuracy is small and the curves take time.
 
 **Steps.** Scores that never fall, or never rise, along the order of a feature are a level and
 k - 1 steps, with the other members of a family fixed:
@@ -31,22 +39,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from itertools import product
-from math import prod
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
+from tanager.codes import Domain, Groups
+from tanager.codes.groups import group_codes
 from tanager.numerics import Floats, Ints
+
+if TYPE_CHECKING:
+    from tanager.loglinear.fits import Residuals
 
 SMOOTHNESS = 0.3  # tau: weight of differences relative to the scores themselves
 LEAST_ORDERED = 3  # two values have a single difference, nothing to smooth
 EVEN = 1.5  # largest weight of a value, in mean weights, that needs no alignment
 MOST_ORDERED = 256  # beyond that, matrices cost more than smoothing gains: free scores
 
+N_SLANTS = 4  # per pair, if there are many rows
+MOST_SLANTS = 2  # per pair, if there are few
+LEAST_GAIN = 1.0  # nats in total, of few rows: less is chance
+SHRINK = 5.0  # shrinkage of a cell's gain, in rows
+MOST_RESIDUALS = 1 << 21  # rows times classes considered
+LEAST_SLANTED = 4  # minimum number of ordered values of either number
+WEIGHTS = ((1, 1), (1, -1), (2, 1), (2, -1), (1, 2), (1, -2))
 DIGITS = 9  # significant digits of sums, so that ties don't depend on units
 TRACE = 1e-9  # weight that gives a value without rows a bin
 FILLED = 1e-30  # weight of a value without rows if other ordered values have some
@@ -154,13 +172,6 @@ class Slant(NamedTuple):
         The bins have equal `mass`, the weight of each joint value, and there are about as many as
         both members have values; equal sums share one.
         """
-        order, bins = self.in_order(mass)
-        out = np.empty_like(bins)
-        out[order] = bins
-        return out.reshape(mass.shape)
-
-    def in_order(self, mass: Floats) -> tuple[Ints, Ints]:
-        """Return joint values from low sums to high, and their bins, both (n_first * n_second,)."""
         sums = np.add.outer(self.first, self.second).ravel().round(DIGITS)
         order = np.argsort(sums, kind="stable")
         sums = sums[order]
@@ -168,7 +179,9 @@ class Slant(NamedTuple):
         own = np.add.reduceat(mass.ravel()[order] + TRACE, starts)
         ranks = (np.cumsum(own) - 0.5 * own) / own.sum()
         lengths = np.diff(np.append(starts, len(sums)))
-        return order, np.repeat((self.n_bins * ranks).astype(np.int64), lengths)
+        out = np.empty(len(sums), np.int64)
+        out[order] = np.repeat((self.n_bins * ranks).astype(np.int64), lengths)
+        return out.reshape(mass.shape)
 
     @property
     def n_bins(self) -> int:
@@ -176,48 +189,69 @@ class Slant(NamedTuple):
         return len(self.first) + len(self.second) - 1
 
 
-class SmoothTables:
-    """The cells of smooth families: of one column, or of two, with a basis along each or one.
+def find_slants(
+    pairs: Sequence[tuple[int, int]],
+    residuals: Residuals,
+    domain: Domain,
+    groups: Sequence[Groups],
+    weights: Sequence[Floats],
+    numbers: Sequence[Floats | None],
+    *,
+    has_many_rows: bool,
+) -> dict[tuple[int, int], tuple[Slant, ...]]:
+    """Return the slants that gain most on residuals, best first, for pairs of ordered features.
 
-    `bases` are the bases of each family, None for a column without one; `starts` their first cells.
+    Their values are in `groups`; `weights` are those of the values, and `numbers` what is behind
+    the ordered ones, None for a feature that isn't numeric.
     """
+    # With very many classes fewer rows, evenly spread, are enough.
+    step = -(-residuals.residuals.size // MOST_RESIDUALS)
+    if step > 1:
+        residuals = residuals.take(np.arange(0, len(residuals.weights), step))
+    n_classes = 1 if domain.n_classes == 2 else domain.n_classes  # of two, one suffices
+    own, rows = slice(domain.n_classes - n_classes, None), residuals.weights[:, None]
+    spreads = residuals.spreads[:, own]
+    said = np.hstack([residuals.residuals[:, own], spreads, spreads * rows, rows])
+    codes, known = group_codes(residuals.codes, groups), numbers or (None,) * domain.n_features
+    given = zip(groups, domain.n_ordered, weights, known, strict=True)
+    scaled = [scales(group[:n], weight[:n], one) for group, n, weight, one in given]
+    most, least = (N_SLANTS, -np.inf) if has_many_rows else (MOST_SLANTS, LEAST_GAIN)
+    found = {}
+    for pair in pairs:
+        both = zip(*(scaled[one] for one in pair), strict=True)
+        defined = [(a, b) for a, b in both if a is not None and b is not None]
+        along = np.array([u * a for a, _ in defined for u, _ in WEIGHTS])
+        across = np.array([v * b for _, b in defined for _, v in WEIGHTS])
+        best = np.empty(min(most, len(along)), np.int64)
+        native.choose_slants(codes, *pair, said, along, across, n_classes, SHRINK, least, best)
+        kept = best[best >= 0]
+        slants = zip(along[kept].tolist(), across[kept].tolist(), strict=True)
+        found[pair] = tuple(Slant(tuple(a), tuple(b)) for a, b in slants)
+    return found
 
-    def __init__(
-        self,
-        bases: Sequence[Sequence[Floats | None]],
-        shapes: Sequence[tuple[int, ...]],
-        starts: Sequence[int],
-    ) -> None:
-        # Families share matrices.
-        known = {id(matrix): matrix for pair in bases for matrix in pair if matrix is not None}
-        offsets = dict(zip(known, np.cumsum([0, *(m.size for m in known.values())]), strict=False))
-        tables = []
-        for start, shape, pair in zip(starts, shapes, bases, strict=True):
-            # A side without a matrix has a place before the first of them.
-            places = [offsets.get(id(one), -n * n) for one, n in zip(pair, shape, strict=True)]
-            tables.append((start, *(*shape, 1)[:2], *(*places, -1)[:2]))
-        self._tables = np.array(tables, np.int64).reshape(-1, 5).T.copy()
-        self._matrices = np.concatenate([np.zeros(0), *(m.ravel() for m in known.values())])
-        self._transposed = np.concatenate([np.zeros(0), *(m.T.ravel() for m in known.values())])
-        self._largest = int((self._tables[1] * self._tables[2]).max(initial=0))
 
-    def expand(self, values: Floats) -> None:
-        """Turn the families' parameters, among those of all cells, into scores, in place."""
-        self._turn(values, self._matrices, self._transposed)
+def scales(groups: Groups, weights: Floats, numbers: Floats | None) -> list[Floats | None]:
+    """Return the ranks, standardised numbers and logarithms of groups of ordered values.
 
-    def pull(self, slopes: Floats) -> None:
-        """Turn the families' gradient w.r.t. scores into that w.r.t. parameters, in place."""
-        self._turn(slopes, self._transposed, self._matrices)
+    None where undefined: for values that aren't numbers, or numbers that aren't positive.
 
-    def pull_mass(self, mass: Floats) -> None:
-        """Turn the families' second derivatives w.r.t. scores into those w.r.t. parameters."""
-        self._turn(mass[:, None], self._transposed**2, self._matrices**2)
-
-    def _turn(self, values: Floats, matrices: Floats, transposed: Floats) -> None:
-        between = np.empty(self._largest * values.shape[1])
-        starts, n_rows, n_columns, along, across = self._tables
-        given = starts, n_rows, n_columns, along, across, matrices, transposed
-        native.turn_tables(*given, values, between)
+    >>> groups, weights = np.array([0, 0, 1]), np.array([1.0, 1.0, 2.0])
+    >>> [one.round(2).tolist() for one in scales(groups, weights, np.array([1.0, 3.0, 4.0]))]
+    [[0.25, 0.75], [-1.0, 1.0], [0.55, 1.39]]
+    """
+    if not len(groups):
+        return [None] * 3
+    known = weights + TRACE
+    mass = np.bincount(groups, known)
+    total = mass.sum()
+    ranks = (np.cumsum(mass) - 0.5 * mass) / total
+    if numbers is None:
+        return [ranks, None, None]
+    means = np.bincount(groups, known * numbers) / mass
+    away = means - (mass * means).sum() / total
+    spread = float(np.sqrt((mass * away**2).sum() / total))
+    logs = np.bincount(groups, known * np.log(numbers)) / mass if numbers[0] > 0.0 else None
+    return [ranks, away / spread if spread > 0.0 else None, logs]
 
 
 @lru_cache(maxsize=256)
@@ -267,9 +301,7 @@ def corner_matrix(n_first: int, n_second: int, *, opposite: bool) -> Floats:
     never falls along the first feature, nor along the second; with `opposite` it
     never rises along the second.
     """
-    first, second = _marks(n_first), _marks(n_second)
-    if opposite:
-        second = second[::-1]
+    first, second = np.tri(n_first), np.tri(n_second)[:: -1 if opposite else 1]
     both = np.einsum("xi,yj->xyij", first, second)
     either = first[:, None, :, None] + second[None, :, None, :] - both
     i, j = np.indices((n_first, n_second))
@@ -283,11 +315,6 @@ def corner_matrix(n_first: int, n_second: int, *, opposite: bool) -> Floats:
     out[:, 1:] *= np.sqrt((1.0 - level) / spread)
     out.setflags(write=False)
     return out
-
-
-def _marks(size: int) -> Floats:
-    """Return indicators of a value being at least 0, 1, 2, ..., (size, size)."""
-    return (np.arange(size)[:, None] >= np.arange(size)).astype(np.float64)
 
 
 def signed_axes(family: Sequence[int], signs: Signs) -> tuple[int, ...]:
@@ -317,61 +344,3 @@ def fill_order(mass: Floats, axis: int, n_ordered: int) -> Floats:
     some = (inside > 0).any(axis=-1, keepdims=True)
     inside[...] = np.where(some, np.maximum(inside, FILLED), 0.0)
     return out
-
-
-class TableSteps:
-    """The cells of tables whose scores are levels and steps.
-
-    `low` and `high`, (n_cells, n_columns), bound all parameters; infinite if unbounded.
-    """
-
-    def __init__(self, n_cells: int, n_columns: int) -> None:
-        self._parts: list[tuple[Ints, Floats]] = []
-        self.low = np.full((n_cells, n_columns), -np.inf)
-        self.high = np.full((n_cells, n_columns), np.inf)
-
-    def bound(self, cells: Ints, signs: NDArray[np.int8]) -> None:
-        """Bound all but the first of some cells, shape (n_contexts, n_ordered), by their sign."""
-        low, high = column_bounds(signs, self.low.shape[1])
-        self.low[cells[:, 1:]] = low
-        self.high[cells[:, 1:]] = high
-
-    def add_table(
-        self, places: Ints, n_ordered: Sequence[int], asked: Sequence[NDArray[np.int8]]
-    ) -> None:
-        """Add a table of one or two features along which scores rise or fall as in `asked`.
-
-        `places` are its cells, with those features' axes last; -1 for none. The first `n_ordered`
-        values of each are ordered.
-        """
-        sizes = places.shape[-len(asked) :]
-        choices = [[slice(k), *range(k, size)] for k, size in zip(n_ordered, sizes, strict=True)]
-        for chosen in product(*choices):
-            # A value outside the order has its own level; along the other feature there are steps.
-            inside = [at for at, one in enumerate(chosen) if isinstance(one, slice)]
-            if not inside:
-                continue
-            size = prod(n_ordered[at] for at in inside)
-            cells = places[(..., *chosen)].reshape(-1, size)
-            if len(inside) == 1:
-                matrix = step_matrix(size, size, smooth=False)
-            else:
-                matrix = corner_matrix(*n_ordered, opposite=relation(*asked) < 0)
-            cells = cells[cells[:, 0] >= 0]
-            self._parts.append((cells, matrix))
-            self.bound(cells, asked[inside[0]])
-
-    def expand(self, values: Floats) -> None:
-        """Turn parameters into scores, in place."""
-        for cells, matrix in self._parts:
-            values[cells] = np.einsum("bj,njc->nbc", matrix, values[cells])
-
-    def pull(self, slopes: Floats) -> None:
-        """Turn the gradient w.r.t. scores into that w.r.t. parameters, in place."""
-        for cells, matrix in self._parts:
-            slopes[cells] = np.einsum("bj,nbc->njc", matrix, slopes[cells])
-
-    def pull_mass(self, mass: Floats) -> None:
-        """Turn second derivatives w.r.t. scores, (n_cells,), into those w.r.t. parameters."""
-        for cells, matrix in self._parts:
-            mass[cells] = mass[cells] @ (matrix * matrix)

@@ -1,4 +1,4 @@
-r"""The objective of every batch fit; the fit of terms, and that of class offsets.
+r"""The objective of every batch fit; the fit of terms, and the residuals of an additive model.
 
 **The objective** of free parameters z is the loss of the rows plus a ridge with a centre,
 
@@ -20,36 +20,26 @@ s         (n_rows, n_columns)             `LocatedTable`: one cell per table and
 
 all float64 and C-contiguous. There is one column per class, or a single one for two classes. The
 loss is a pass over the rows; everything else has the size of the parameters.
-
-**Class offsets** make a model's mean prediction match the class frequencies of the rows.
-A geometric pool of models, or a fit that stops within a tolerance, may not predict as many rows
-of a class as there are. The offsets b in
-
-.. math:: P(y \mid x) \propto \exp(s_y(x) + b_y)
-
-that maximise the conditional likelihood of the rows do: at the maximum
-:math:`\sum_i w_i P(y \mid x_i) = \sum_i w_i [y_i = y]` for every class. They are part of the
-model, fitted last, with all other scores fixed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from math import ceil, log2
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
-from tanager.codes import Chunk, Codes, Rows
-from tanager.engines import FitContext, Sums
+from tanager.codes import Codes, Rows
+from tanager.codes.hashing import Fold, sample_rows
+from tanager.engines import FitContext, LocalEngine
 from tanager.loglinear.cells import Terms
+from tanager.loglinear.joining import Columns
 from tanager.loglinear.optimiser import Curvature, Function, minimise, remembered
 from tanager.loglinear.rows import LocatedTerms
-from tanager.numerics import Floats, one_blas_thread
-from tanager.progress import Progress
+from tanager.numerics import Floats, Ints, one_blas_thread
 
 LEAST_SHARE = 1e-9  # assigned to a class without rows
 FAMILY_PRIOR = 4.0  # weight, in parameters, of the prior that a layer's families are alike
@@ -57,16 +47,12 @@ RELATIVE = (0.03, 300.0)  # bounds of a family's precision, relative to its laye
 WORKING = 8  # approximate number of parameter vectors in a fit, besides its memory
 CLASS_PRECISION = 1e-4  # of the class node, around the class shares: ensures an optimum
 
-# Of the fit of class offsets:
-LogJoint = Callable[[Codes], Floats]  # from codes (n_features, n_rows) to (n_rows, n_classes)
-BLOCK_CELLS = 1 << 19  # rows times classes of the scores in memory at a time
-MAX_ITER = 50  # of either method
-NEAR = 0.3  # log of predicted over actual below which a parabola is a good approximation
-LEAST_SPREAD = 1e-6
-NEVER = -1e5  # the offset of a class without rows while fitting the others
-MOST_LOST = 1000.0  # maximum loss of one row, in nats
-COARSE = 2.0**-10
-LEAST_GAIN = 1e-7  # nats in total: then even a class of one row is off by only a few 1e-4
+# Of the additive model whose residuals are wanted:
+MAX_ROWS, LEAST_ROWS = 20_000, 2_000  # sampled: as many as
+MAX_NUMBERS = 1 << 22  # allows, as rows times classes
+N_FOLDS = 3
+STRENGTH = 1.0  # of the prior on the additive scores
+ROWS_KEY, FOLDS_KEY = 7_301, 7_302  # keys of the random streams
 
 
 class Penalty(NamedTuple):
@@ -262,20 +248,16 @@ def _descend(
         value, slopes = rows.evaluate((scaled * units).reshape(shape))
         return value, slopes.ravel() * units
 
-    objective = penalised(loss, Penalty(spread * units * units, centre.ravel() / units))
-    curvature = None
-    if isinstance(start, Fit):
-        curvature = start.curvature
-        start = start.free
-    first = ((centre if start is None else start) / scale).ravel()
+    known = start.curvature if isinstance(start, Fit) else None
+    first = start.free if isinstance(start, Fit) else centre if start is None else start
     steps = terms.steps
     found = minimise(
-        objective,
-        first,
+        penalised(loss, Penalty(spread * units * units, centre.ravel() / units)),
+        (first / scale).ravel(),
         **settings._asdict(),
         # A step that's safe for one table is too long for the sum of many.
         first_step=1.0 / (1.0 + len(terms.families)) ** 0.5,
-        curvature=None if curvature is None else curvature.under(precision, scale),
+        curvature=known and known.under(precision, scale),
         # The bounds are zero or infinite, so scaling the parameters doesn't change them.
         bounds=None if steps is None else (steps.low.ravel(), steps.high.ravel()),
     )
@@ -297,93 +279,45 @@ def _curvature(terms: Terms, class_shares: Floats) -> Floats:
     return 0.5 * terms.parameter_mass[:, None] * columns
 
 
-def fit_offsets(
-    rows: Rows, log_joint: LogJoint, class_counts: Floats, context: FitContext
-) -> Floats:
-    """Return the offset of each class, shape (n_classes,), with mean zero over those with rows.
+class Residuals(NamedTuple):
+    """Rows with the residuals of a model that wasn't trained on them."""
 
-    `log_joint` returns the scores of coded rows; it must be picklable, and a row's result must not
-    depend on its chunk. A class without rows (`class_counts`) keeps its score, and is excluded
-    from the predictions of the others.
+    codes: Codes  # (n_features, n_rows)
+    residuals: Floats  # (n_rows, n_classes): [own class] - posterior, times the row's weight
+    spreads: Floats  # (n_rows, n_classes): their variances, times the row's weight
+    weights: Floats  # (n_rows,)
 
-    About five passes, one per evaluation. First each class's score moves by the logarithm
-    of its actual over its predicted frequency (iterative scaling: converges from
-    anywhere), then a quasi-Newton descent continues from there. Exact for any number of threads and
-    chunks: each row's share is rounded to a grid on which all sums are exact.
+    def take(self, rows: Ints) -> Residuals:
+        """Return some of the rows."""
+        codes = np.ascontiguousarray(self.codes[:, rows])
+        return Residuals(codes, self.residuals[rows], self.spreads[rows], self.weights[rows])
 
-    Darroch and Ratcliff (1972), DOI 10.1214/aoms/1177692379: iterative scaling.
+
+@one_blas_thread()
+def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) -> Residuals:
+    """Fit additive models on a sample of the rows, and return their out-of-fold residuals.
+
+    One smooth score per value of an ordered feature, a free one for other features.
     """
-    n_classes = len(class_counts)
-    seen = np.flatnonzero(class_counts > 0)
-    if len(seen) < 2:
-        return np.zeros(n_classes)
-    top = ceil(log2(rows.total_weight))
-    grid = 2.0 ** (50 - top)
-
-    offsets, wanted = np.full(n_classes, NEVER), class_counts[seen]
-
-    def predict(free: Floats) -> _Predicted:
-        offsets[seen] = free
-        pass_ = _OffsetPass(log_joint, offsets, grid)
-        return context.engine.run(pass_, rows, Progress(), "class offsets")
-
-    free = np.zeros(len(seen))
-    for _ in range(MAX_ITER):
-        found = predict(free)
-        away = np.log(wanted / np.maximum(found.totals[seen], np.finfo(float).tiny))
-        if np.abs(away).max() < NEAR:
-            break
-        free = free + away
-    scale = 1.0 / np.sqrt(np.maximum(found.spreads[seen], LEAST_SPREAD * wanted))
-
-    def objective(scaled: Floats) -> tuple[float, Floats]:
-        found = predict(scaled * scale)
-        return found.loss, (found.totals[seen] - wanted) * scale
-
-    tol = LEAST_GAIN / max(found.loss, 1.0)
-    end = minimise(objective, free / scale, max_iter=MAX_ITER, tol=tol, first_step=0.5)
-    offsets[seen] = end.at * scale - (end.at * scale).mean()
-    return np.where(class_counts > 0, offsets, 0.0)
-
-
-class _Predicted(NamedTuple):
-    """The rows' loss, and each class's sum of posteriors p and of p (1 - p)."""
-
-    loss: float
-    totals: Floats
-    spreads: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class _OffsetPass(Sums):
-    """Sums the loss of rows, and the posterior of each class, under some offsets."""
-
-    log_joint: LogJoint
-    offsets: Floats
-    grid: float  # steps of the grid per unit
-
-    def zero(self) -> Floats:
-        return np.zeros((2, 1 + len(self.offsets)))  # the loss in two parts; each class
-
-    def update(self, state: Floats, chunk: Chunk) -> Floats:
-        for part in chunk.split(BLOCK_CELLS // len(self.offsets)):
-            self._add(state, part)
-        return state
-
-    def _add(self, state: Floats, chunk: Chunk) -> None:
-        scores = self.log_joint(chunk.codes) + self.offsets
-        native.normalize(scores, True)
-        lost = np.minimum(-scores[np.arange(chunk.n_rows), chunk.labels], MOST_LOST)
+    max_rows = min(max_rows, max(MAX_NUMBERS // rows.domain.n_classes, LEAST_ROWS))
+    rows = sample_rows(rows, context.row_seed(ROWS_KEY), max_rows, context)
+    here, domain, chunk = replace(context, engine=LocalEngine()), rows.domain, rows.gather()
+    alone = [(feature,) for feature in range(domain.n_features)]
+    terms = Terms(alone, Columns.of(domain), rows, here)
+    context.check_tables(fit_bytes(terms, domain.names), domain.n_classes)
+    seed = context.row_seed(FOLDS_KEY)
+    folds = [Fold(seed, N_FOLDS, fold, inside=False) for fold in range(N_FOLDS)]
+    located = LocatedTerms(terms, rows, here, folds[0])
+    shares = np.bincount(chunk.labels, chunk.weights, domain.n_classes) / rows.total_weight
+    said = np.zeros((rows.n_rows, domain.n_classes))
+    for fold in folds:
+        without = located.other(fold)
+        fit = fit_scores(terms, without, [STRENGTH], shares, settings=Settings(30, 1e-4))
+        scores = without.log_joint(fit.free, left_out=True)
         native.normalize(scores, False)
-        weights = chunk.row_weights
-        # A row of a common class loses a millionth of a nat, one of a rare class many nats.
-        coarse = np.rint(lost * weights * self.grid * COARSE)
-        state[0, 0] += coarse.sum()
-        state[1, 0] += np.rint(lost * weights * self.grid - coarse / COARSE).sum()
-        weighed = (weights * self.grid)[:, None]
-        state[0, 1:] += np.rint(scores * weighed).sum(axis=0)
-        state[1, 1:] += np.rint(scores * (1.0 - scores) * weighed).sum(axis=0)
-
-    def finish(self, state: Floats) -> _Predicted:
-        loss = float(state[0, 0] / COARSE + state[1, 0]) / self.grid
-        return _Predicted(loss, *(state[:, 1:] / self.grid))
+        said[~fold(chunk.indices)] = scores
+    weights = chunk.row_weights
+    spreads, residuals = said * (1.0 - said) * weights[:, None], -said
+    residuals[np.arange(chunk.n_rows), chunk.labels] += 1.0
+    residuals *= weights[:, None]
+    return Residuals(chunk.codes, residuals, spreads, weights)

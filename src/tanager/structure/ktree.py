@@ -13,7 +13,8 @@ from tanager import native
 from tanager.codes.groups import finest_sizes, group_codes, table_room
 from tanager.counts import Counts
 from tanager.estimator import is_whole
-from tanager.loglinear.residuals import MAX_ROWS, SHRINK, find_residuals
+from tanager.loglinear.curves import SHRINK
+from tanager.loglinear.fits import MAX_ROWS, find_residuals
 from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.constraints import Limits

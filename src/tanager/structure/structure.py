@@ -24,7 +24,7 @@ from tanager.estimator import Estimator
 from tanager.numerics import Floats
 
 if TYPE_CHECKING:
-    from tanager.loglinear.residuals import Residuals
+    from tanager.loglinear.fits import Residuals
     from tanager.structure.constraints import Limits
 
 SHOWN_FEATURES = 40  # features printed
@@ -320,7 +320,7 @@ class FitPlan:
     @cached_property
     def residuals(self) -> Residuals:
         """Residuals of an additive model of the plan's rows, at the features' own values."""
-        from tanager.loglinear.residuals import find_residuals
+        from tanager.loglinear.fits import find_residuals
 
         assert self.rows is not None
         return find_residuals(self.rows, self.context)

@@ -11,7 +11,7 @@ import pytest
 from tanager.codes import Chunk, Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
-from tanager.loglinear import residuals
+from tanager.loglinear import fits
 from tanager.parameters import Layered, layered
 from tanager.progress import Progress
 from tanager.structure import FitPlan, Structure
@@ -22,7 +22,7 @@ def _many_are_few(monkeypatch):
     """Let a few thousand rows be many, and a sample of them small."""
     monkeypatch.setattr(layered, "GATHERED_ROWS", 1_000)
     monkeypatch.setattr(layered, "FOLD_ROWS", 1_000)
-    monkeypatch.setattr(residuals, "MAX_ROWS", 500)
+    monkeypatch.setattr(fits, "MAX_ROWS", 500)
 
 
 class Part(NamedTuple):

@@ -22,9 +22,8 @@ from tanager.codes.hashing import Fold
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.loglinear.cells import Terms
-from tanager.loglinear.curves import Signs, Slant, can_hold
+from tanager.loglinear.curves import LEAST_SLANTED, Signs, Slant, can_hold, find_slants, scales
 from tanager.loglinear.joining import Columns
-from tanager.loglinear.residuals import LEAST_SLANTED, Slants, scales
 from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats
 from tanager.structure import FitPlan, KTree, Structure
@@ -152,8 +151,8 @@ class Part:
         pairs = [(p, one) for one, parents in self._read for p in parents if {p, one} <= numbers]
         if not pairs or self.rows.n_rows < LEAST_CLASS_ROWS * domain.n_classes:
             return {}
-        given = domain, self.groups, self.value_weights, plan.numbers
-        return Slants(plan.residuals, *given).find(pairs, has_many_rows=self.has_many_rows)
+        given = plan.residuals, domain, self.groups, self.value_weights, plan.numbers
+        return find_slants(pairs, *given, has_many_rows=self.has_many_rows)
 
     def find_lines(self) -> dict[int, Floats]:
         """Return a straight line for each numeric feature, an addend per ordered value."""

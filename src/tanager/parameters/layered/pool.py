@@ -40,10 +40,9 @@ from tanager.codes import Codes, Groups
 from tanager.codes.groups import group_codes
 from tanager.codes.hashing import sample_rows
 from tanager.loglinear.cells import Terms
-from tanager.loglinear.fits import fit_offsets
 from tanager.loglinear.joining import weigh_joints
 from tanager.loglinear.optimiser import solve_linear
-from tanager.loglinear.rows import RowCells
+from tanager.loglinear.rows import RowCells, fit_offsets
 from tanager.numerics import Floats
 from tanager.parameters.layered.members import Generative, Member, MemberScores, Smooth
 from tanager.parameters.layered.part import Part, add_layer, under_parents
