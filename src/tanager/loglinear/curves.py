@@ -198,7 +198,7 @@ def find_slants(
     numbers: Sequence[Floats | None],
     *,
     has_many_rows: bool,
-) -> dict[tuple[int, int], tuple[Slant, ...]]:
+) -> dict[tuple[int, ...], tuple[Slant, ...]]:
     """Return the slants that gain most on residuals, best first, for pairs of ordered features.
 
     Their values are in `groups`; `weights` are those of the values, and `numbers` what is behind
@@ -216,7 +216,7 @@ def find_slants(
     given = zip(groups, domain.n_ordered, weights, known, strict=True)
     scaled = [scales(group[:n], weight[:n], one) for group, n, weight, one in given]
     most, least = (N_SLANTS, -np.inf) if has_many_rows else (MOST_SLANTS, LEAST_GAIN)
-    found = {}
+    found: dict[tuple[int, ...], tuple[Slant, ...]] = {}
     for pair in pairs:
         both = zip(*(scaled[one] for one in pair), strict=True)
         defined = [(a, b) for a, b in both if a is not None and b is not None]

@@ -37,8 +37,8 @@ from tanager.codes.hashing import Fold, sample_rows
 from tanager.engines import FitContext, LocalEngine
 from tanager.loglinear.cells import Terms
 from tanager.loglinear.joining import Columns
-from tanager.loglinear.optimiser import Curvature, Function, minimise, remembered
-from tanager.loglinear.rows import LocatedTerms
+from tanager.loglinear.optimiser import Curvature, Function, minimise, remembered, solve_linear
+from tanager.loglinear.rows import LocatedTerms, RowCells
 from tanager.numerics import Floats, Ints, one_blas_thread
 
 LEAST_SHARE = 1e-9  # assigned to a class without rows
@@ -46,6 +46,8 @@ FAMILY_PRIOR = 4.0  # weight, in parameters, of the prior that a layer's familie
 RELATIVE = (0.03, 300.0)  # bounds of a family's precision, relative to its layer's
 WORKING = 8  # approximate number of parameter vectors in a fit, besides its memory
 CLASS_PRECISION = 1e-4  # of the class node, around the class shares: ensures an optimum
+
+STEPS = 12  # of conjugate gradients, to draw parameters
 
 # Of the additive model whose residuals are wanted:
 MAX_ROWS, LEAST_ROWS = 20_000, 2_000  # sampled: as many as
@@ -277,6 +279,37 @@ def _curvature(terms: Terms, class_shares: Floats) -> Floats:
     spread = class_shares * (1.0 - class_shares) + 0.01
     columns = spread[1:2] if terms.n_columns == 1 else spread
     return 0.5 * terms.parameter_mass[:, None] * columns
+
+
+def draw_parameters(
+    terms: Terms,
+    cells: RowCells,
+    curvature: Floats,
+    precision: Floats,
+    n_draws: int,
+    rng: np.random.Generator,
+) -> Floats:
+    """Draw parameters from their posterior given rows, (n_cells, n_draws), with mean zero.
+
+    `curvature`, (n_rows,), is the weight times the variance of each row's class, `precision`,
+    (n_cells,), that of the prior.
+    """
+    mean = curvature.sum() / max(float(terms.mass[0]), 1e-300)
+    scale = 1.0 / (terms.parameter_mass * mean + precision)[:, None]
+
+    def back(rows: Floats) -> Floats:
+        return terms.pull(cells.share(rows, terms.joint.n_cells))
+
+    def times(free: Floats) -> Floats:
+        rows = cells.totals(terms.expand(free))
+        rows *= curvature[:, None]
+        return back(rows) + precision[:, None] * free
+
+    noise = rng.standard_normal((len(curvature), n_draws)) * np.sqrt(curvature)[:, None]
+    prior = np.sqrt(precision)[:, None] * rng.standard_normal((terms.n_cells, n_draws))
+    wanted = back(noise) + prior
+    wanted[terms.blank] = 0.0  # not parameters
+    return solve_linear(times, wanted, scale, STEPS)
 
 
 class Residuals(NamedTuple):

@@ -21,10 +21,9 @@ from tanager.loglinear.cells import by_class
 from tanager.loglinear.optimiser import climb
 from tanager.parameters import PARAMETERS, DenseTable, GroupedTable, Layered, Tables
 from tanager.parameters.layered.members import PRECISION, STRENGTHS, Generative, Smooth
-from tanager.parameters.layered.part import LEAST_SLANTED, Part, _shorten, n_read
+from tanager.parameters.layered.part import LEAST_SLANTED, Part, _shorten, _within, n_read
 from tanager.parameters.layered.pool import (
     _Inputs,
-    _within,
     pool_members,
 )
 from tanager.parameters.proper_network import family_shares, smooth_shares
@@ -189,9 +188,8 @@ def test_with_many_rows_further_parents_have_a_table_alone_and_one_together(monk
 
 def test_members_without_a_share_are_not_fitted(monkeypatch):
     fitted = []
-    shares = lambda members, trial: (np.eye(len(members))[1], [0.5] * (len(members) + 1))  # noqa: E731
-    monkeypatch.setattr("tanager.parameters.layered.judge_pool", shares)
-    monkeypatch.setattr("tanager.parameters.layered._worthwhile", lambda m, t: m)
+    judged = lambda members, trial: (members, np.eye(len(members))[1], [0.5] * (len(members) + 1))  # noqa: E731
+    monkeypatch.setattr("tanager.parameters.layered._worthwhile", judged)
     own = Smooth.scores
     monkeypatch.setattr(Smooth, "scores", lambda self, part: fitted.append(self) or own(self, part))
     X = np.random.default_rng(0).integers(0, 3, (200, 4))

@@ -11,9 +11,8 @@ from tanager.codes import Rows
 from tanager.codes.hashing import Fold, collect_rows
 from tanager.counts import Counts
 from tanager.engines import FitContext, LocalEngine
-from tanager.errors import ConfigurationError
 from tanager.loglinear.fits import Settings
-from tanager.numerics import one_blas_thread
+from tanager.numerics import Floats, one_blas_thread
 from tanager.parameters import N_FOLDS, PARAMETERS, CountLearner, GroupedLearner
 from tanager.parameters.layered.members import (
     Generative,
@@ -55,8 +54,7 @@ class Layered(GroupedLearner):
 
     with shares fitted on held-out rows, and class offsets b that make the predicted class
     frequencies on the training rows match the actual ones. Choose it if probabilities
-    matter most: numeric features keep their resolution, and the depth is chosen from the
-    data.
+    matter most: numeric features keep their resolution, and the depth is chosen from the data.
 
     Parameters
     ----------
@@ -145,8 +143,7 @@ class Layered(GroupedLearner):
         judges = self._gathered(counts.rows.held_out or rows, inner)[0]
         trial = self._trial(part, context, judges)
         part, trial, first = self._straightened(part, trial)
-        members = _worthwhile(self._members(generative, part, trial, first), trial)
-        shares, losses = judge_pool(members, trial)
+        members, shares, losses = _worthwhile(self._members(generative, part, trial, first), trial)
         record = context.record("parameters")
         record.update(shares=shares.tolist(), held_out_loss=losses, straight=bool(part.lines))
         heard = shares > 0.0
@@ -169,11 +166,11 @@ class Layered(GroupedLearner):
         if self.generative is None:
             return None
         learner = PARAMETERS.resolve(self.generative)
-        if not isinstance(learner, CountLearner):
-            raise ConfigurationError(
-                f"Layered: generative={self.generative!r}. Allowed: parameters that are estimated "
-                "from counts alone ('hdp', 'm-estimate', 'laplace', ...), or None."
-            )
+        known = (
+            "parameters that are estimated from counts alone ('hdp', 'm-estimate', 'laplace', ...)"
+        )
+        self._allow("generative", isinstance(learner, CountLearner), f"{known}, or None")
+        assert isinstance(learner, CountLearner)
         return learner
 
     def _settings(self) -> Settings:
@@ -201,10 +198,8 @@ class Layered(GroupedLearner):
                 continue
             n_held += left_out.n_rows
             held.append(left_out)
-            if rows.n_rows >= GATHERED_ROWS:
-                parts.append(part.without(others))
-            else:
-                parts.append(part.anew(others))
+            large = rows.n_rows >= GATHERED_ROWS
+            parts.append(replace(part, fold=others) if large else part.anew(others))
             if n_held >= JUDGING_ROWS:
                 break
         return Trial.of(parts, held, apart=judges is not rows)
@@ -215,16 +210,13 @@ class Layered(GroupedLearner):
         if trial is None:
             return part, trial, first
         first.choose(trial)
-        lines = part.find_lines()
-        if not lines:
-            return part, trial, first
-        straight, other = part.with_lines(lines), Smooth(0, self._settings())
-        other.place = first.place
-        parts = [one.with_lines(lines, straight) for one in trial.parts]
-        lined = replace(trial, parts=parts)
-        other.choose(lined)
-        if other.loss < (1.0 - STRAIGHT_GAIN) * first.loss:
-            return straight, lined, other
+        if lines := part.find_lines():
+            straight, other = part.with_lines(lines), Smooth(0, self._settings())
+            other.place = first.place
+            lined = replace(trial, parts=[one.with_lines(lines, straight) for one in trial.parts])
+            other.choose(lined)
+            if other.loss < (1.0 - STRAIGHT_GAIN) * first.loss:
+                return straight, lined, other
         return part, trial, first
 
     def _members(
@@ -304,21 +296,19 @@ def _affordable(structure: Structure, plan: FitPlan) -> Structure:
     return limited
 
 
-def _worthwhile(members: list[Member], trial: Trial | None) -> list[Member]:
-    """Leave out the deepest members that the pool hardly needs.
+def _worthwhile(
+    members: list[Member], trial: Trial | None
+) -> tuple[list[Member], Floats, list[float] | None]:
+    """Leave out the deepest members that the pool hardly needs; also return shares and losses.
 
     Their tables are by far the largest: to learn, to store and to read.
     """
-    if trial is None:
-        return members
-    while True:
-        smooth = [member for member in members if isinstance(member, Smooth)]
-        if len(smooth) < 2:
-            return members
-        rest = [member for member in members if member is not smooth[-1]]
-        (_, all_losses), (_, losses) = judge_pool(members, trial), judge_pool(rest, trial)
-        assert losses is not None
-        assert all_losses is not None
-        if losses[0] > (1.0 + LITTLE_LOST) * all_losses[0]:
-            return members
-        members = rest
+    shares, losses = judge_pool(members, trial)
+    smooth = [member for member in members if isinstance(member, Smooth)]
+    for deepest in smooth[:0:-1]:
+        rest = [member for member in members if member is not deepest]
+        other_shares, other_losses = judge_pool(rest, trial)
+        if not losses or not other_losses or other_losses[0] > (1.0 + LITTLE_LOST) * losses[0]:
+            break
+        members, shares, losses = rest, other_shares, other_losses
+    return members, shares, losses

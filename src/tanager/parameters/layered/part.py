@@ -26,6 +26,7 @@ from tanager.loglinear.curves import LEAST_SLANTED, Signs, Slant, can_hold, find
 from tanager.loglinear.joining import Columns
 from tanager.loglinear.rows import LocatedTerms
 from tanager.numerics import Floats
+from tanager.parameters.tables import FamilyTable, GroupedTable
 from tanager.structure import FitPlan, KTree, Structure
 from tanager.structure.ktree import ROOMY_PARENTS, Room
 
@@ -50,7 +51,7 @@ class Part:
     value_weights: list[Floats] = field(default_factory=list)  # weights of each feature's values
     reads: dict[int, int] = field(default_factory=dict)  # how many parents scores may use
     # by parent and feature: the curves of pairs of numbers
-    slants: dict[tuple[int, int], tuple[Slant, ...]] = field(default_factory=dict)
+    slants: dict[tuple[int, ...], tuple[Slant, ...]] = field(default_factory=dict)
     lines: Mapping[int, Floats] = field(default_factory=dict)  # of features with straight lines
     _terms: dict[int, Terms] = field(default_factory=dict)  # by depth; of all rows
 
@@ -81,16 +82,28 @@ class Part:
 
     @classmethod
     def of(
-        cls, rows: Rows, counts: Counts, structure: Structure, plan: FitPlan, context: FitContext
+        cls,
+        rows: Rows,
+        counts: Counts,
+        structure: Structure,
+        plan: FitPlan,
+        context: FitContext,
+        fold: Fold | None = None,
     ) -> Part:
-        """Return the part that learns from all rows, with the plan's groups."""
-        assert plan.groups is not None
-        part = cls(rows, plan.groups, structure, plan, context, None, _weights(counts))
-        return part._refined(plan)
+        """Return the part that learns from all rows, or those of a `Fold`, counted in `counts`.
 
-    def without(self, fold: Fold) -> Part:
-        """Return the part that learns scores only from the rows of a `Fold`."""
-        return replace(self, fold=fold)
+        The plan's groups are divided as finely as the tables of the chosen parents allow.
+        """
+        assert plan.groups is not None
+        weights, domain = [values.sum(axis=1) for values in counts.values], rows.domain
+        # The plan is kept without the residuals, which may be large.
+        given = plan.groups, structure, replace(plan), context, fold, weights
+        part = cls(rows, *given, n_read(structure, plan))
+        families = [(feature, *parents) for feature, parents in part._read if parents]
+        room = table_room(rows.n_rows, domain.n_classes)
+        groups = refine_groups(part.groups, weights, domain, families, room)
+        part = replace(part, groups=groups)
+        return replace(part, slants=part._find_slants(plan))
 
     def shortened(self, depth: int) -> Part:
         """Return the part with only the first `depth` parents, plus those a network needs.
@@ -127,23 +140,12 @@ class Part:
         if learner is not None:
             grouped = plan.grouped_counts
             structure = learner.learn(grouped, plan).within(grouped.domain, MAX_TABLE)
-        # The plan is kept without the residuals, which may be large.
-        given = plan.groups, structure, replace(plan), self.context, fold, _weights(counts)
-        part = Part(self.rows, *given)._refined(plan)
+        part = Part.of(self.rows, counts, structure, plan, self.context, fold)
         if structure.selected == self.structure.selected:  # features without parents have no groups
             part._terms[0] = self.terms(0)
         return part
 
-    def _refined(self, plan: FitPlan) -> Part:
-        """Divide groups as finely as the tables of the chosen parents allow, and find slants."""
-        part, domain = replace(self, reads=n_read(self.structure, plan)), self.rows.domain
-        families = [(feature, *parents) for feature, parents in part._read if parents]
-        room = table_room(self.rows.n_rows, domain.n_classes)
-        groups = refine_groups(self.groups, self.value_weights, domain, families, room)
-        part = replace(part, groups=groups, _terms={})
-        return replace(part, slants=part._find_slants(plan))
-
-    def _find_slants(self, plan: FitPlan) -> dict[tuple[int, int], tuple[Slant, ...]]:
+    def _find_slants(self, plan: FitPlan) -> dict[tuple[int, ...], tuple[Slant, ...]]:
         """Return the curves of pairs of numbers, based on the residuals of a plan."""
         domain = self.rows.domain
         orders = grouped_domain(domain, self.groups).n_ordered
@@ -250,36 +252,45 @@ class Part:
             groups[feature] = add_layer(groups[feature], layer, axes)
         return list(families[: len(held)]), list(groups.values())
 
+    def split(self, values: Sequence[Floats]) -> list[tuple[Floats, Floats]]:
+        """Split the scores (arity, n_classes) of each selected feature's values: see `_within`."""
+        return [
+            _within(scores, self.groups[feature], self.value_weights[feature])
+            for feature, scores in zip(self.structure.selected, values, strict=True)
+        ]
+
+    def tables(
+        self, parents: Sequence[Sequence[int]], logs: Sequence[Floats], inside: Sequence[Floats]
+    ) -> tuple[FamilyTable, ...]:
+        """Return the families' tables with more parents, which have one group.
+
+        Both addends are (*parent_groups, n_groups, n_classes) and (arity, n_classes).
+        """
+        out = []
+        for wide, (feature, held), log, within in zip(
+            parents, self._families, logs, inside, strict=True
+        ):
+            groups = [self.groups[one] if one in held else 0 * self.groups[one] for one in wide]
+            unread = tuple(axis for axis, one in enumerate(wide) if one not in held)
+            spelled = np.ascontiguousarray(np.expand_dims(log, unread))
+            out.append(GroupedTable.of_groups(spelled, within, [*groups, self.groups[feature]]))
+        return tuple(out)
+
     def interactions(self, depth: int) -> list[tuple[int, tuple[int, ...], Slant | None]]:
         """Return each feature with its first, first two, ... up to `depth` parents, and a slant.
 
-        With many rows also with only the second, third, ... parent: such a table needs far
-        fewer numbers than one with all of them, and replaces it if there aren't enough
-        rows for more. A table is left out if it can't satisfy the signs of all its
-        features.
+        With many rows also with only the second, third, ... parent: such a table needs far fewer
+        numbers than one with all of them, and replaces it if there aren't enough rows for more. A
+        table is left out if it can't satisfy the signs of all its features.
         """
         return [
-            (feature, chosen, slant)
+            (feature, parents[first:number], slant)
             for feature, parents in self._read
             for number in range(1, min(depth, len(parents)) + 1)
-            for chosen in self._with_last(parents[:number])
-            if can_hold((feature, *chosen), self.signs)
-            for slant in self._slants((*chosen, feature))
+            for first in ((number - 1, 0) if number > 1 and self.has_many_rows else (0,))
+            if can_hold((feature, *parents[first:number]), self.signs)
+            for slant in (None, *self.slants.get((*parents[first:number], feature), ()))
         ]
-
-    def _slants(self, members: tuple[int, ...]) -> tuple[Slant | None, ...]:
-        """Return how a family is used: as a table and, for two numbers, along slants."""
-        return (
-            (None, *self.slants.get((members[0], members[-1]), ()))
-            if len(members) == 2
-            else (None,)
-        )
-
-    def _with_last(self, parents: tuple[int, ...]) -> list[tuple[int, ...]]:
-        """Return the sets of parents whose tables come with the last of some parents."""
-        if len(parents) == 1 or not self.has_many_rows:
-            return [parents]
-        return [parents[-1:], parents]
 
     def n_numbers(self, depth: int | None = None) -> int:
         """Return how many numbers the tables of groups have, using up to `depth` parents."""
@@ -299,13 +310,30 @@ def under_parents(scores: Floats, n_parents: int) -> Floats:
     return scores.reshape(*scores.shape[:-2], *ones, *scores.shape[-2:])
 
 
-def add_layer(scores: Floats, layer: Floats, axes: Sequence[int]) -> Floats:
-    """Add a table (*groups, n_groups, n_classes) over the parents on some axes to scores."""
+def add_layer(scores: Floats, layer: Floats, axes: Sequence[int] | None = None) -> Floats:
+    """Add a table (*groups, n_groups, n_classes) over the first parents, or those on some axes."""
+    axes = range(layer.ndim - 2) if axes is None else axes
     n_parents = max(scores.ndim - 2, max(axes, default=-1) + 1)
     shape = [1] * n_parents
     for axis, size in zip(axes, layer.shape, strict=False):
         shape[axis] = size
     return under_parents(scores, n_parents) + layer.reshape(*shape, *layer.shape[-2:])
+
+
+def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Floats]:
+    """Split a feature's scores (arity, n_classes) into log P(x | its group, y) and the groups'.
+
+    They add up to the scores again, up to a term shared by all classes.
+    """
+    known = weights + 1.0 / len(weights)
+    joint = scores - scores.mean(axis=-1, keepdims=True) + np.log(known)[:, None]
+    n_groups = int(groups.max()) + 1
+    tops = np.full((n_groups, scores.shape[1]), -np.inf)
+    np.maximum.at(tops, groups, joint)
+    sums = np.zeros_like(tops)
+    np.add.at(sums, groups, np.exp(joint - tops[groups]))
+    totals = tops + np.log(sums)
+    return joint - totals[groups], totals
 
 
 def n_read(structure: Structure, plan: FitPlan) -> dict[int, int]:
@@ -335,10 +363,6 @@ def n_read(structure: Structure, plan: FitPlan) -> dict[int, int]:
         out[feature] = len(parents)
         joined.update((feature, parent) for parent in parents)
     return out
-
-
-def _weights(counts: Counts) -> list[Floats]:
-    return [values.sum(axis=1) for values in counts.values]
 
 
 def _shorten(structure: Structure, reads: Mapping[int, int]) -> Structure:

@@ -34,14 +34,12 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tanager.codes import Codes, Groups
+from tanager.codes import Codes
 from tanager.codes.groups import group_codes
 from tanager.codes.hashing import sample_rows
-from tanager.loglinear.cells import Terms
+from tanager.loglinear.fits import draw_parameters
 from tanager.loglinear.joining import weigh_joints
-from tanager.loglinear.optimiser import solve_linear
 from tanager.loglinear.rows import RowCells, fit_offsets
 from tanager.numerics import Floats
 from tanager.parameters.layered.members import Generative, Member, MemberScores, Smooth
@@ -62,7 +60,7 @@ from tanager.parameters.spread import (
     spread_of_families,
     sum_others,
 )
-from tanager.parameters.tables import FamilyTable, GroupedTable, Tables, log_posterior
+from tanager.parameters.tables import Tables, log_posterior
 from tanager.progress import Progress
 from tanager.structure import Structure
 
@@ -75,7 +73,6 @@ MOST_ROWS, FEWEST_ROWS = 2_000, 500  # rows for drawing log-odds: as many as
 MOST_ODDS = 1 << 21  # allows, as rows times classes
 DRAWS = 16  # in total over classes, but at least FEWEST per class
 FEWEST = 4
-STEPS = 12  # of conjugate gradients
 # Factor on the strengths of categorical tables, whose search prefers the stronger of two that do
 # about equally well: with it, intervals for known networks (docs/measurements/intervals.md) have
 # nominal coverage. With numeric features they cover more than that even without it.
@@ -99,7 +96,8 @@ def pool_members(
     log_prior, n_features = np.zeros(n_classes), len(structure.selected)
     values = [np.zeros((len(part.groups[one]), n_classes)) for one in structure.selected]
     scores = [np.zeros((1, n_classes))] * n_features  # given the parents used by members
-    sampled, said, best = SampledRows.of(part), None, best_of(members)
+    sampled, said = SampledRows.of(part), None
+    best = min(members, key=lambda one: one.loss, default=None)
     progress.start("pool", total=float(len(members)), unit="members")
     # One member at a time: the tables of all of them would take too much memory.
     for share, member in zip(shares, members, strict=True):
@@ -109,14 +107,11 @@ def pool_members(
         log_prior += share * found.class_node
         for at in range(n_features):
             values[at] += share * found.values[at]
-            read = max(scores[at].ndim, found.groups[at].ndim) - 2
-            added = under_parents(found.groups[at], read)
-            scores[at] = under_parents(scores[at], read) + share * added
+            scores[at] = add_layer(scores[at], share * found.groups[at])
         progress.advance()
     progress.finish()
-    split = _split(part, values)
-    inside = [within for within, _ in split]
-    scores = [one + totals for one, (_, totals) in zip(scores, split, strict=True)]
+    inside, totals = zip(*part.split(values), strict=True) if values else ((), ())
+    scores = [one + total for one, total in zip(scores, totals, strict=True)]
     inputs = _Inputs.of(part)
     pooled = _Pooled(log_prior, scores, inside, given).offset(part, inputs)
     wide = part.widened(given) if structure.is_moral() else part
@@ -128,14 +123,13 @@ def pool_members(
         part, (tables, logs) = wide, pooled.network(wide, more)
     sampled = sampled._replace(part=part)
     joint = tables.log_joint(given, sampled.codes, part.rows.domain.arities)
-    node, *entries = fit_variances(sampled, members, shares, said, smooth, joint)
+    node, *entries = fit_variances(sampled, members, shares, best, said, smooth, joint)
     grouped = [
         np.broadcast_to(under_parents(one, log.ndim - 2), log.shape)
         for one, log in zip(entries[len(logs) :], logs, strict=True)
     ]
-    known = _under(part, given.parent_indices, grouped, entries[: len(logs)])
-    spread = spread_of_families(node[0], known)
-    return replace(tables, spread=spread)
+    known = part.tables(given.parent_indices, grouped, entries[: len(logs)])
+    return replace(tables, spread=spread_of_families(node[0], known))
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,13 +138,13 @@ class _Pooled:
 
     log_prior: Floats  # (n_classes,), with offsets
     scores: list[Floats]  # (*parent_groups, n_groups, n_classes) for each feature
-    inside: list[Floats]  # of the values within their groups, see `_within`
+    inside: Sequence[Floats]  # of the values within their groups, see `Part.split`
     given: Structure
 
     def offset(self, part: Part, inputs: _Inputs) -> _Pooled:
         """Return the same with class offsets."""
         structure, logs = part.structure, self._spelled(inputs)
-        families = _under(part, structure.parent_indices, logs, self.inside)
+        families = part.tables(structure.parent_indices, logs, self.inside)
         scored = Tables(self.log_prior, families, normalized=False)
         asked = partial(scored.log_joint, structure, arities=part.rows.domain.arities)
         found = fit_offsets(part.rows, asked, part.class_counts, part.context)
@@ -175,7 +169,7 @@ class _Pooled:
             observed = ClassShares(part.class_shares, values, total)
             known = structure, logs, log_prior, inputs.shares, observed
             logs, log_prior = fit_inputs(*known, max_work=INPUT_WORK, tol=INPUT_TOL)
-        families = _under(part, self.given.parent_indices, logs, self.inside)
+        families = part.tables(self.given.parent_indices, logs, self.inside)
         return Tables(log_prior, families, normalized=normalized), logs
 
     def lost(self, part: Part, inputs: _Inputs, tables: Tables, rows: SampledRows) -> float:
@@ -186,8 +180,8 @@ class _Pooled:
         """
         logs = [log_conditional(shares) for shares in inputs.shares]
         even = [np.zeros((len(part.groups[one]), 1)) for one in part.structure.selected]
-        inside = [within for within, _ in _split(part, even)]
-        tree = Tables(np.zeros(1), _under(part, self.given.parent_indices, logs, inside))
+        inside = [within for within, _ in part.split(even)]
+        tree = Tables(np.zeros(1), part.tables(self.given.parent_indices, logs, inside))
         alone, joint = (
             one.log_joint(self.given, rows.codes, part.rows.domain.arities)
             for one in (tree, tables)
@@ -195,46 +189,6 @@ class _Pooled:
         return float(
             np.average(alone[:, 0] - np.logaddexp.reduce(joint, axis=1), weights=rows.weights)
         )
-
-
-def _under(
-    part: Part, parents: Sequence[Sequence[int]], logs: Sequence[Floats], inside: Sequence[Floats]
-) -> tuple[FamilyTable, ...]:
-    """Return the families' tables with more parents; unused ones have one group."""
-    out = []
-    places = zip(parents, part.structure.parent_indices, part.structure.selected, strict=True)
-    for (wide, held, feature), log, within in zip(places, logs, inside, strict=True):
-        groups = [
-            part.groups[one] if one in held else np.zeros_like(part.groups[one]) for one in wide
-        ]
-        unread = tuple(axis for axis, one in enumerate(wide) if one not in held)
-        spelled = np.ascontiguousarray(np.expand_dims(log, unread))
-        out.append(GroupedTable.of_groups(spelled, within, [*groups, part.groups[feature]]))
-    return tuple(out)
-
-
-def _split(part: Part, values: Sequence[Floats]) -> list[tuple[Floats, Floats]]:
-    """Split the scores of each selected feature's values; see `_within`."""
-    return [
-        _within(scores, part.groups[feature], part.value_weights[feature])
-        for feature, scores in zip(part.structure.selected, values, strict=True)
-    ]
-
-
-def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Floats]:
-    """Split a feature's scores (arity, n_classes) into log P(x | its group, y) and the groups'.
-
-    They add up to the scores again, up to a term shared by all classes.
-    """
-    known = weights + 1.0 / len(weights)
-    joint = scores - scores.mean(axis=-1, keepdims=True) + np.log(known)[:, None]
-    n_groups = int(groups.max()) + 1
-    tops = np.full((n_groups, scores.shape[1]), -np.inf)
-    np.maximum.at(tops, groups, joint)
-    sums = np.zeros_like(tops)
-    np.add.at(sums, groups, np.exp(joint - tops[groups]))
-    totals = tops + np.log(sums)
-    return joint - totals[groups], totals
 
 
 class _Inputs(NamedTuple):
@@ -301,39 +255,31 @@ class SampledRows(NamedTuple):
 
         They are (1, n_classes), (arity, n_classes) and (*parent_groups, n_groups, n_classes).
         """
-        codes, structure, groups = self.codes, self.part.structure, self.part.groups
-        out: list[NDArray[np.int32]] = []
-        families: list[tuple[tuple[int, ...], int]] = [((), one) for one in structure.selected]
-        families += list(zip(structure.parent_indices, structure.selected, strict=True))
-        n_values = len(structure.selected)
-        for at, ((parents, feature), array) in enumerate(zip(families, arrays[1:], strict=True)):
-            place = np.zeros(codes.shape[1], np.int32)
-            members = (*parents[: array.ndim - 2], feature)
-            for one, size in zip(members, array.shape[:-1], strict=True):
-                place *= size
-                if size > 1:
-                    place += codes[one] if at < n_values else groups[one][codes[one]]
-            out.append(place)
+        structure, groups = self.part.structure, group_codes(self.codes, self.part.groups)
+        read = [self.codes[[one]] for one in structure.selected]
+        for parents, feature in zip(structure.parent_indices, structure.selected, strict=True):
+            read.append(groups[[*parents, feature]])
+        out = []
+        for codes, array in zip(read, arrays[1:], strict=True):
+            members = (*codes[: array.ndim - 2], codes[-1])
+            # An axis of length one stands for all values.
+            out.append(np.ravel_multi_index(members, array.shape[:-1], mode="clip"))
         starts = np.cumsum([array.size // array.shape[-1] for array in arrays[:-1]])
-        return RowCells.of(np.stack(out, axis=1) + starts.astype(np.int32))
-
-
-def best_of(members: Sequence[Member]) -> Member | None:
-    """Return the member that predicts held-out rows best."""
-    return members[int(np.argmin([one.loss for one in members]))] if members else None
+        return RowCells.of((np.stack(out, axis=1) + starts).astype(np.int32))
 
 
 def fit_variances(
     rows: SampledRows,
     members: Sequence[Member],
     shares: Floats,
+    best: Member | None,
     said: Floats | None,
     smooth: Smooth,
     log_joint: Floats,
 ) -> list[Floats]:
     """Return the variances of a pool's scores, in the arrays described in `SampledRows.places`.
 
-    `said` is the log-odds of the best member and `log_joint` the pool's scores, which are
+    `said` is the log-odds of the `best` member and `log_joint` the pool's scores, which are
     overwritten, both (n_rows, n_classes); `smooth` is the deepest member, whose curvature is used.
     """
     logs = log_posterior(log_joint)
@@ -361,10 +307,10 @@ def fit_variances(
         n = len(structure.selected)
         for at, table in enumerate(spread.families):
             layer = (1.0 - part**2) * table.to_dense().log_prob
-            entries[1 + n + at] = add_layer(entries[1 + n + at], layer, range(layer.ndim - 2))
+            entries[1 + n + at] = add_layer(entries[1 + n + at], layer)
     drawn *= part**2
     if distance is not None:
-        away = part if best_of(members) is generative else 1.0 - part
+        away = part if best is generative else 1.0 - part
         expected = away**2 * by_chance / max(float(distance.mean()), LEAST)
         distance *= max(0.0, 1.0 - expected)
         drawn += distance
@@ -411,7 +357,7 @@ def _drawn(rows: SampledRows, smooth: Smooth, chances: Floats) -> tuple[list[Flo
     drawn = np.empty_like(chances)
     for at, c in enumerate(classes):
         curvature = rows.weights * chances[:, c] * (1.0 - chances[:, c])
-        scores = terms.scores(_draw(terms, cells, curvature, precision, n_draws, rng))
+        scores = terms.scores(draw_parameters(terms, cells, curvature, precision, n_draws, rng))
         own = slice(at, at + copies)
         drawn[:, own] = (cells.totals(terms.joint.expand(scores)) ** 2).mean(axis=1, keepdims=True)
         found = _entries(part, depth, scores, precision)
@@ -419,34 +365,6 @@ def _drawn(rows: SampledRows, smooth: Smooth, chances: Floats) -> tuple[list[Flo
         for whole, one in zip(entries, found, strict=True):
             whole[..., own] = one[..., None] / copies
     return entries, drawn
-
-
-def _draw(
-    terms: Terms,
-    cells: RowCells,
-    curvature: Floats,
-    precision: Floats,
-    n_draws: int,
-    rng: np.random.Generator,
-) -> Floats:
-    """Draw parameters from their posterior given rows, (n_cells, n_draws), with mean zero."""
-    mean = curvature.sum() / max(float(terms.mass[0]), 1e-300)
-    scale = 1.0 / (terms.parameter_mass * mean + precision)[:, None]
-
-    def back(rows: Floats) -> Floats:
-        return terms.pull(cells.share(rows, terms.joint.n_cells))
-
-    def times(free: Floats) -> Floats:
-        rows = cells.totals(terms.expand(free))
-        rows *= curvature[:, None]
-        return back(rows) + precision[:, None] * free
-
-    noise = rng.standard_normal((len(curvature), n_draws)) * np.sqrt(curvature)[:, None]
-    wanted = back(noise) + np.sqrt(precision)[:, None] * rng.standard_normal(
-        (terms.n_cells, n_draws)
-    )
-    wanted[terms.blank] = 0.0  # not parameters
-    return solve_linear(times, wanted, scale, STEPS)
 
 
 def _entries(part: Part, depth: int, scores: Floats, precision: Floats) -> list[Floats]:
