@@ -29,14 +29,7 @@ from tanager.cli.options import (
     given_flags,
     read_bins,
 )
-from tanager.cli.output import (
-    check_output,
-    console,
-    plain,
-    plain_table,
-    print_json,
-    report_model,
-)
+from tanager.cli.output import check_output, console, plain, plain_table, print_json, report_model
 from tanager.codes.audit import (
     ColumnSheet,
     as_date_styles,

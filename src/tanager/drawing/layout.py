@@ -13,8 +13,7 @@ neighbours above and below::
             \   /  |
           slippery umbrella
 
-Lengths are in pixels of a drawing with text 13 pixels high; matplotlib draws in the same
-units.
+Lengths are in pixels of a drawing with text 13 pixels high; matplotlib draws in the same units.
 """
 
 from __future__ import annotations

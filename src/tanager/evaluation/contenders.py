@@ -35,8 +35,7 @@ class Outsider(NamedTuple):
         return importlib.util.find_spec(self.package) is not None
 
 
-# Third-party classifiers under short names. One thread each: the laboratory
-# runs folds in parallel.
+# Third-party classifiers under short names. One thread each: the laboratory runs folds in parallel.
 ALIASES: Mapping[str, Outsider] = {
     "random-forest": Outsider("sklearn.ensemble.RandomForestClassifier", {"n_jobs": 1}),
     "hist-gradient-boosting": Outsider("sklearn.ensemble.HistGradientBoostingClassifier", {}),

@@ -161,10 +161,9 @@ def calibration_error(probabilities: Floats, labels: Labels) -> float:
 def conditional_relative_entropy(probabilities: Floats, labels: Labels, groups: Labels) -> float:
     r"""Divergence of the model's P(y|x) from the rows' own frequencies, in nats.
 
-    :math:`\sum_x \hat P(x)\, D_{KL}(\hat P(y | x) \,\|\, P(y | x))`: the log-loss minus
-    the conditional entropy of the class among rows with identical features, the part
-    of the log-loss that no model can avoid. If all rows are distinct, it equals the
-    log-loss.
+    :math:`\sum_x \hat P(x)\, D_{KL}(\hat P(y | x) \,\|\, P(y | x))`: the log-loss minus the
+    conditional entropy of the class among rows with identical features, the part of the log-loss
+    that no model can avoid. If all rows are distinct, it equals the log-loss.
 
     `groups` (n_rows,) has one code for rows with the same features (Carvalho, Adão and Mateus,
     2013, Entropy 15, equation 29).

@@ -57,9 +57,8 @@ class CrossValidation(_Rounds):
     folds : int
         Folds per round.
     stratified : bool
-        Whether to stratify the folds by class. The default is plain random
-        folds, as in the papers; then a rare class may be absent from a
-        training fold.
+        Whether to stratify the folds by class. The default is plain random folds, as in the papers;
+        then a rare class may be absent from a training fold.
 
     Notes
     -----

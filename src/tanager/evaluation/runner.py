@@ -190,10 +190,7 @@ def identical_rows(table: Any) -> NDArray[np.int64]:
 
 
 def complete_probabilities(
-    probabilities: NDArray[np.float64],
-    present: NDArray[np.int64],
-    n_classes: int,
-    n_train: int,
+    probabilities: NDArray[np.float64], present: NDArray[np.int64], n_classes: int, n_train: int
 ) -> NDArray[np.float64]:
     """Extend predictions of the `present` classes, (codes,), to all classes of the table, by code.
 

@@ -59,8 +59,7 @@ def plot_network(
     ----------
     model : BayesNetClassifier, Network, Structure or EdgeConfidence
     fold : bool, default=True
-        Whether, with 25 features or more, many leaves of one parent share a box
-        ("+12 leaves").
+        Whether, with 25 features or more, many leaves of one parent share a box ("+12 leaves").
     max_width : float, default=1040
         In pixels, for text 13 pixels high. Boxes that don't fit in a layer move to the next.
     ax : matplotlib Axes, optional

@@ -282,9 +282,8 @@ def plot_calibration(
 
     Notes
     -----
-    With two classes, the second is drawn; with more, each, up to the seven
-    most frequent. On the diagonal, predictions are calibrated. Bars are two
-    binomial standard errors.
+    With two classes, the second is drawn; with more, each, up to the seven most frequent. On the
+    diagonal, predictions are calibrated. Bars are two binomial standard errors.
     """
     check_count("n_bins", n_bins, 1)
     probabilities, truth = model.predict_proba(X), np.asarray(y)

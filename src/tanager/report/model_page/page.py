@@ -265,9 +265,8 @@ def render_report(
     notes : str, optional
         Intended use and other notes for the model card, as plain text.
     folds : int, optional
-        Cross-validation folds if the rows are the training rows, by default 5,
-        or the number of rows; 0 (or a single row) evaluates on the training rows
-        themselves, and the page says so.
+        Cross-validation folds if the rows are the training rows, by default 5, or the number of
+        rows; 0 (or a single row) evaluates on the training rows themselves, and the page says so.
     max_rows : int, default=100_000
         From a larger table, about this many rows are sampled.
     markdown : bool, default=False
