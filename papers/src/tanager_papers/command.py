@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tanager.cli.options import Json, Processes
+from tanager.cli.options import Processes
 from tanager.cli.output import console, plain, plain_table, print_json, watching
 from tanager.errors import ConfigurationError
 
@@ -58,7 +58,7 @@ def reproduce(
         Path | None,
         typer.Option("--write", help="Folder for the pages: Markdown, figures, HTML, JSON."),
     ] = None,
-    as_json: Json = False,
+    as_json: bool = False,
 ) -> None:
     """Run a paper's experiments and print its numbers beside ours; `all` runs the five."""
     from tanager_papers.papers import PAPERS, part_names, reproduce_paper

@@ -9,17 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tanager.cli.options import (
-    AtLeastOne,
-    Data,
-    Force,
-    Json,
-    Model,
-    TableOptions,
-    Texts,
-    read_class,
-    read_costs_file,
-)
+from tanager.cli.options import AtLeastOne, Data, Model, TableOptions, read_class, read_costs_file
 from tanager.cli.output import (
     PICTURES,
     TABLES,
@@ -47,7 +37,7 @@ Targets = Annotated[
     ),
 ]
 Given = Annotated[
-    Texts,
+    list[str] | None,
     typer.Option(
         "--given",
         "-g",
@@ -68,7 +58,7 @@ def ask(
     exact: bool = False,
     adaptive: bool = False,
     sensitivity: bool = False,
-    as_json: Json = False,
+    as_json: bool = False,
 ) -> None:
     """Query the network: any features or the class, given any others.
 
@@ -134,7 +124,7 @@ def sample(
     given: Given = None,
     output: Path | None = None,
     seed: int | None = None,
-    force: Force = False,
+    force: bool = False,
 ) -> None:
     """Sample rows from the network, with the training data's columns.
 
@@ -224,12 +214,12 @@ def explain(
     target: str | None = None,
     against: str | None = None,
     to: str | None = None,
-    fixed: Texts = None,
+    fixed: list[str] | None = None,
     changes: Annotated[int, typer.Option(min=0)] = 3,
     costs: str | None = None,
     output: Path | None = None,
-    force: Force = False,
-    as_json: Json = False,
+    force: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Explain a prediction: each feature's contribution to the log-odds.
 

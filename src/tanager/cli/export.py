@@ -16,18 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from tanager.atomic import replacing
-from tanager.cli.options import (
-    Data,
-    Existing,
-    Force,
-    Json,
-    Model,
-    TableOptions,
-    Texts,
-    Threads,
-    given_flags,
-    read_costs_file,
-)
+from tanager.cli.options import Data, Existing, Model, TableOptions, given_flags, read_costs_file
 from tanager.cli.output import (
     PAGES,
     PICTURES,
@@ -67,7 +56,7 @@ def draw(
     table: str | None = None,
     sort: str = "context",
     leaves: bool = False,
-    force: Force = False,
+    force: bool = False,
 ) -> None:
     """Plot the network, or one of its probability tables.
 
@@ -120,7 +109,7 @@ def report(
     folds: int | None = None,
     refits: bool = False,
     costs: str | None = None,
-    force: Force = False,
+    force: bool = False,
 ) -> None:
     """Write an HTML report of a model.
 
@@ -180,9 +169,9 @@ def drift(
     output: Path | None = None,
     least: float = 0.02,
     alpha: float = 0.05,
-    jobs: Threads = 1,
-    force: Force = False,
-    as_json: Json = False,
+    jobs: int = 1,
+    force: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Detect drift: compare new rows with a model's training data.
 
@@ -233,7 +222,7 @@ class ExportOptions:
 
     dialect: str | None = None
     table: str | None = None
-    keep: Texts = None
+    keep: list[str] | None = None
     contributions: bool = False
     log_probability: bool = False
     complete_rows: bool = False
@@ -259,7 +248,7 @@ def export(
     output: Path,
     special: ExportOptions,
     format_: str | None = None,
-    force: Force = False,
+    force: bool = False,
 ) -> None:
     """Export a model to SQL, ONNX, JSON, JavaScript, C, BIF or Graphviz.
 
@@ -336,10 +325,10 @@ def import_network(
     ],
     target: str,
     output: Path,
-    hidden: Texts = None,
+    hidden: list[str] | None = None,
     format_: str | None = None,
-    force: Force = False,
-    as_json: Json = False,
+    force: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Import another program's network as a classifier.
 

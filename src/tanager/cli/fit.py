@@ -19,15 +19,10 @@ from tanager.cli.options import (
     ColumnOptions,
     Data,
     Existing,
-    Force,
-    Json,
     LearningOptions,
     ReadingAs,
     TableOptions,
-    Texts,
-    Threads,
     given_flags,
-    read_bins,
 )
 from tanager.cli.output import check_output, console, plain, plain_table, print_json, report_model
 from tanager.codes.audit import (
@@ -50,7 +45,7 @@ def audit(
     reading: TableOptions,
     columns: ReadingAs,
     target: str | None = None,
-    as_json: Json = False,
+    as_json: bool = False,
 ) -> None:
     """Inspect a table's columns, and show how a fit reads each of them.
 
@@ -109,17 +104,16 @@ def fit(
     columns: ColumnOptions,
     learning: LearningOptions,
     constraints: Existing = None,
-    bins: str = "auto",
     weight: str | None = None,
-    class_prior: Texts = None,
+    class_prior: list[str] | None = None,
     drop_missing_target: bool = False,
-    jobs: Threads = 1,
+    jobs: int = 1,
     memory_limit: str | None = None,
     checkpoint: Path | None = None,
     scheduler: str | None = None,
     seed: int = 0,
-    force: Force = False,
-    as_json: Json = False,
+    force: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Learn a classifier from a table and write it to a model file.
 
@@ -137,8 +131,6 @@ def fit(
         weight: The column of row weights.
         class_prior: Frequency of a class in deployment, if it differs from the training data:
             sick=0.02. May be repeated.
-    Learning:
-        bins: How to discretize numbers: auto, mdl, fine, or a number of equal-frequency bins.
     Execution:
         memory_limit: Memory for rows and counts: 4GB, 512MiB, … [default: half of the free memory]
         checkpoint: Folder for checkpoints: an interrupted fit resumes from it.
@@ -163,7 +155,7 @@ def fit(
         monotonic=parse_signs(columns.monotonic or ()) or None,
         constraints=None if constraints is None else Constraints.from_toml(constraints),
         missing=learning.missing,
-        bins=read_bins(bins),
+        bins=columns.binning,
         class_weight="balanced" if learning.balanced else None,
         classes_ordered=columns.classes or None,
         class_prior=_read_shares(class_prior or ()) or None,

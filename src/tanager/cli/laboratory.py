@@ -13,14 +13,10 @@ from tanager.classifiers.fitting import tell_findings
 from tanager.cli.options import (
     AUDIT_REMEDY,
     ColumnOptions,
-    Force,
-    Json,
     LearningOptions,
     Processes,
     TableOptions,
-    Texts,
     given_flags,
-    read_bins,
 )
 from tanager.cli.output import (
     PAGES,
@@ -79,19 +75,16 @@ class LaboratoryOptions(ColumnOptions, TableOptions):
         seed: Seed for folds and random states.
         run: Run file: an interrupted run resumes from it.
         output (-o): Cells as .parquet or .csv.
-    Learning:
-        bins: How to discretize numbers: auto, mdl, fine, or a number of equal-frequency bins.
     """
 
     rounds: int = 5
     folds: int = 2
     stratified: bool = False
     seed: int = 0
-    bins: str = "auto"
     run: Annotated[Path | None, typer.Option(dir_okay=False)] = None
     jobs: Processes = 1
     output: Path | None = None
-    force: Force = False
+    force: bool = False
 
     def experiment(
         self, paths: list[Path], target: str, contenders: list[Contender], name: str
@@ -112,7 +105,7 @@ class LaboratoryOptions(ColumnOptions, TableOptions):
             contenders,
             CrossValidation(self.rounds, self.folds, stratified=self.stratified),
             seed=self.seed,
-            bins=read_bins(self.bins),
+            bins=self.binning,
             name=name,
         )
 
@@ -133,13 +126,13 @@ def compare(
     ],
     options: LaboratoryOptions,
     target: str = "class",
-    classifiers: Texts = None,
+    classifiers: list[str] | None = None,
     html: Path | None = None,
     data: Path | None = None,
     retry_failed: bool = False,
     allow_imports: bool = False,
     details: bool = False,
-    as_json: Json = False,
+    as_json: bool = False,
 ) -> None:
     """Compare classifiers on several datasets, with significance tests.
 
@@ -206,7 +199,7 @@ def evaluate(
     target: str,
     options: LaboratoryOptions,
     learning: LearningOptions,
-    as_json: Json = False,
+    as_json: bool = False,
 ) -> None:
     """Estimate a classifier's performance by cross-validation.
 

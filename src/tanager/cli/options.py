@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tanager.network import Network
     from tanager.sources import Source
 
-Texts = list[str] | None
-
 Model = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file.", exists=True)]
 Data = Annotated[
     list[str],
@@ -41,16 +39,19 @@ Data = Annotated[
 ]
 Existing = Annotated[Path | None, typer.Option(exists=True)]
 AtLeastOne = Annotated[int | None, typer.Option(min=1)]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")]
-Threads = Annotated[
-    int,
-    typer.Option("--jobs", "-j", help="Threads; -1: one per core.", rich_help_panel="Execution"),
-]
 Processes = Annotated[
     int,
     typer.Option("--jobs", "-j", help="Processes; -1: one per core.", rich_help_panel="Execution"),
 ]
+
+# Options that mean the same in every command, declared like a command's own.
+SHARED = """
+Options:
+    as_json (--json): Print JSON for scripts.
+    force: Overwrite an existing file.
+Execution:
+    jobs (-j): Threads; -1: one per core.
+"""
 
 
 @dataclass(frozen=True)
@@ -67,11 +68,11 @@ class TableOptions:
         drop: A column to leave out; may be repeated.
     """
 
-    na_values: Texts = None
+    na_values: list[str] | None = None
     encoding: str = "utf-8"
     decimal: str = "."
     header: bool | None = None
-    drop: Texts = None
+    drop: list[str] | None = None
 
     def open(self, data: Sequence[str], drop_missing: Sequence[str] = ()) -> Source:
         """Open the table, without the rows that have no value in a column of `drop_missing`."""
@@ -92,8 +93,8 @@ class ReadingAs:
             when=%d/%m/%Y
     """
 
-    categorical: Texts = None
-    dates: Texts = None
+    categorical: list[str] | None = None
+    dates: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -106,16 +107,24 @@ class ColumnOptions(ReadingAs):
             (price=-1) with the column; with more classes, age=high:+1. May be repeated. Layered
             parameters only.
         classes_ordered: All classes from lowest to highest, separated by commas: low,mid,high.
+    Learning:
+        bins: How to discretize numbers: auto, mdl, fine, or a number of equal-frequency bins.
     """
 
-    ordered: Texts = None
-    monotonic: Texts = None
+    ordered: list[str] | None = None
+    monotonic: list[str] | None = None
     classes_ordered: str | None = None
+    bins: str = "auto"
 
     @property
     def classes(self) -> list[str]:
         """The ordered classes, or none."""
         return self.classes_ordered.split(",") if self.classes_ordered else []
+
+    @property
+    def binning(self) -> str | int:
+        """The option `bins` as the library takes it."""
+        return int(self.bins) if self.bins.isdecimal() else self.bins
 
 
 @dataclass(frozen=True)
@@ -141,22 +150,18 @@ def as_command(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return a command whose options are those the docstrings declare, one per dataclass field."""
     hints = get_type_hints(function, include_extras=True)
     groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
-    text, declared = _read_docstring(function.__doc__ or "")
+    text, own = _read_docstring(function.__doc__ or "")
     found: list[Parameter] = []
-    for own in signature(function).parameters.values():
-        if own.name not in groups:
-            kind = _option(own.name, hints[own.name], own.default, declared)
-            found.append(own.replace(kind=own.KEYWORD_ONLY, annotation=kind))
-            continue
-        group = groups[own.name]
-        kinds = get_type_hints(group, include_extras=True)
-        inherited = [_read_docstring(base.__doc__ or "")[1] for base in group.__mro__[::-1]]
-        options = {name: option for one in inherited for name, option in one.items()}
-        for field in fields(group):
-            kind = _option(field.name, kinds[field.name], field.default, options)
-            found.append(
-                Parameter(field.name, own.KEYWORD_ONLY, default=field.default, annotation=kind)
-            )
+    for name, given in signature(function).parameters.items():
+        options, kinds, declared = [(name, given.default)], hints, own
+        if name in groups:
+            kinds, declared = get_type_hints(groups[name], include_extras=True), {}
+            options = [(field.name, field.default) for field in fields(groups[name])]
+            for base in groups[name].__mro__[::-1]:
+                declared |= _read_docstring(base.__doc__ or "")[1]
+        for option, default in options:
+            kind = _option(option, kinds[option], default, declared)
+            found.append(Parameter(option, given.KEYWORD_ONLY, default=default, annotation=kind))
 
     @wraps(function)
     def run(**given: Any) -> Any:
@@ -188,6 +193,8 @@ def _option(name: str, hint: Any, default: Any, declared: dict[str, tuple[str, s
     """Return the annotation of an option, with the brackets in its help escaped for Rich."""
     own = [one for one in get_args(hint)[1:] if isinstance(one, OptionInfo | ArgumentInfo)]
     option = copy(own[0]) if own else typer.Option()
+    if not own:
+        declared = _read_docstring(SHARED)[1] | declared
     if name in declared:
         flags, option.help, box = declared[name]
         names = [flag for flag in flags.split(", ") if flag]
@@ -273,8 +280,3 @@ def read_costs_file(network: Network, path: str | None) -> tuple[Any, dict[str, 
             "as treat = {sick = 0, well = 20}; allowed: [prices] of questions."
         )
     return read_costs(network, tables["costs"]), tables.get("prices", {})
-
-
-def read_bins(text: str) -> str | int:
-    """Parse ``--bins``."""
-    return int(text) if text.isdecimal() else text

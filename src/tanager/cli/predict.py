@@ -14,16 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tanager.classifiers.prediction import ScoredBatch, score_table
-from tanager.cli.options import (
-    Data,
-    Force,
-    Json,
-    Model,
-    TableOptions,
-    Texts,
-    Threads,
-    read_costs_file,
-)
+from tanager.cli.options import Data, Model, TableOptions, read_costs_file
 from tanager.cli.output import (
     TABLES,
     check_output,
@@ -62,11 +53,11 @@ class WritingOptions:
     """
 
     output: str | None = None
-    keep: Texts = None
+    keep: list[str] | None = None
     ignore_extra: bool = False
-    jobs: Threads = 1
-    force: Force = False
-    as_json: Json = False
+    jobs: int = 1
+    force: bool = False
+    as_json: bool = False
 
 
 def predict(
@@ -232,8 +223,8 @@ def score(
     data: Data,
     reading: TableOptions,
     target: str | None = None,
-    jobs: Threads = 1,
-    as_json: Json = False,
+    jobs: int = 1,
+    as_json: bool = False,
 ) -> None:
     """Evaluate a model on rows with known classes.
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import typer
 
-from tanager.cli.options import Json, Model, Texts, given_flags
+from tanager.cli.options import Model, given_flags
 from tanager.cli.output import console, human_size, plain, plain_table, print_json
 from tanager.codes.reading import Reading
 from tanager.errors import ConfigurationError
@@ -26,9 +26,9 @@ DEMO_SEED = 7
 def show(
     context: typer.Context,
     model: Model,
-    table: Texts = None,
+    table: list[str] | None = None,
     sort: str = "context",
-    as_json: Json = False,
+    as_json: bool = False,
 ) -> None:
     """Show what a model has learned: structure, features, tables.
 
