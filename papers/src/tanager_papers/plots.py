@@ -21,8 +21,8 @@ from tanager.report.style import (
     STYLE,
     axes,
     fitting,
-    in_house_style,
     load_matplotlib,
+    styled,
 )
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _PAGE_COLOURS = {
 }
 
 
-@in_house_style
+@styled
 def plot_convergence(
     traces: Mapping[str, ArrayLike], *, objective: str = "objective", ax: Axes | None = None
 ) -> Any:
@@ -84,7 +84,7 @@ def _log_places(n: int) -> list[int]:
     return sorted({int(i) for i in np.geomspace(1, max(n, 1), 9)} - {0} | {1})[:-1] or [0]
 
 
-@in_house_style
+@styled
 def plot_convergence_histogram(
     behind: Mapping[str, Sequence[int]], *, after: int = 5, ax: Axes | None = None
 ) -> Any:
@@ -111,7 +111,7 @@ def plot_convergence_histogram(
     return ax
 
 
-@in_house_style
+@styled
 def plot_curves(
     curves: Curves,
     *,
@@ -135,7 +135,7 @@ def plot_curves(
     return ax
 
 
-@in_house_style
+@styled
 def plot_surface(
     losses: ArrayLike,
     chosen: tuple[int, int],
@@ -184,7 +184,7 @@ def _shades(n: int) -> list[Any]:
     return [colormaps["viridis"](value) for value in np.linspace(0.0, 0.85, n)]
 
 
-@in_house_style
+@styled
 def plot_scatters(
     x: ArrayLike,
     others: Mapping[str, ArrayLike],
@@ -218,7 +218,7 @@ def plot_scatters(
     return ax
 
 
-@in_house_style
+@styled
 def plot_bars(
     groups: Sequence[str],
     series: Mapping[str, ArrayLike],
@@ -256,7 +256,7 @@ def plot_bars(
     return ax
 
 
-@in_house_style
+@styled
 def plot_margins(
     x: ArrayLike,
     margins: Mapping[str, ArrayLike],
@@ -286,7 +286,7 @@ def plot_margins(
     return ax
 
 
-@in_house_style
+@styled
 def plot_envelopes(
     groups: Mapping[str, Mapping[str, ArrayLike]],
     *,
@@ -337,7 +337,7 @@ def lower_hull(x: NDArray[np.float64], y: NDArray[np.float64]) -> list[int]:
     return hull
 
 
-@in_house_style
+@styled
 def plot_loss_scatter(
     a: ArrayLike,
     b: ArrayLike,
@@ -402,7 +402,7 @@ def _name_extremes(
             )
 
 
-@in_house_style
+@styled
 def plot_critical_difference(
     names: Sequence[str], result: Nemenyi, *, ax: Axes | None = None
 ) -> Any:
@@ -455,7 +455,7 @@ def plot_critical_difference(
     return ax
 
 
-@in_house_style
+@styled
 def plot_reliability(curves: Mapping[str, Reliability], *, ax: Axes | None = None) -> Any:
     """Draw accuracy by confidence; on the diagonal, probabilities mean what they say."""
     ax = axes(ax, 3.9, 3.9)

@@ -7,12 +7,12 @@ from typing import Any
 
 from tanager.errors import ConfigurationError
 from tanager.network.network import network_of
-from tanager.report.style import CYCLE, in_house_style, new_figure
+from tanager.report.style import CYCLE, new_figure, styled
 
 __all__ = ["plot_training"]
 
 
-@in_house_style
+@styled
 def plot_training(model: Any) -> Any:
     """Draw loss, accuracy, temperature and structure entropy of a training, epoch by epoch.
 

@@ -56,9 +56,8 @@ def f1(probabilities: Floats, labels: Labels) -> float:
 def auc(probabilities: Floats, labels: Labels) -> float:
     """Return the area under the ROC curve; with more than two classes, the one-vs-rest mean.
 
-    The probability that a row of the class is ranked above another row; ties
-    count half. Classes that don't occur are left out; if all rows have the same
-    class, there's nothing to rank and the result is NaN.
+    The probability that a row of the class is ranked above another row; ties count half. Classes
+    that don't occur are left out; if all rows have the same class, the result is NaN.
     """
     areas = auc_by_class(probabilities, labels)
     if len(areas) == 2:
@@ -71,14 +70,12 @@ def auc_by_class(probabilities: Floats, labels: Labels) -> Floats:
     """Return the area under the ROC curve of each class against the rest, NaN if undefined."""
     n_rows, n_classes = probabilities.shape
     areas = np.full(n_classes, np.nan)
-    for code in range(n_classes):
+    for code, column in enumerate(probabilities.T):
         inside = labels == code
         n_in = int(inside.sum())
         if 0 < n_in < n_rows:
             # Not scipy.stats.rankdata: importing it takes longer than scoring a small table.
-            _, place, counts = np.unique(
-                probabilities[:, code], return_inverse=True, return_counts=True
-            )
+            _, place, counts = np.unique(column, return_inverse=True, return_counts=True)
             mean_rank = np.cumsum(counts) - (counts - 1) / 2.0  # of equal probabilities
             above = mean_rank[place[inside]].sum() - n_in * (n_in + 1) / 2.0
             areas[code] = above / (n_in * (n_rows - n_in))
@@ -152,8 +149,8 @@ def calibration_error(probabilities: Floats, labels: Labels) -> float:
     """Return the expected calibration error of the predicted class, over 15 equal bins.
 
     With few rows, it's mostly noise: a bin of one row is off by its whole confidence. So
-    `Results.mean` sums the bins of a round's folds before taking the distance (Guo et al.,
-    2017, "On calibration of modern neural networks", equation 5).
+    `Results.mean` sums the bins of a round's folds first (Guo et al., 2017, "On calibration of
+    modern neural networks", equation 5).
     """
     return reliability(probabilities, labels).error()
 
@@ -162,11 +159,9 @@ def conditional_relative_entropy(probabilities: Floats, labels: Labels, groups: 
     r"""Divergence of the model's P(y|x) from the rows' own frequencies, in nats.
 
     :math:`\sum_x \hat P(x)\, D_{KL}(\hat P(y | x) \,\|\, P(y | x))`: the log-loss minus the
-    conditional entropy of the class among rows with identical features, the part of the log-loss
-    that no model can avoid. If all rows are distinct, it equals the log-loss.
-
-    `groups` (n_rows,) has one code for rows with the same features (Carvalho, Adão and Mateus,
-    2013, Entropy 15, equation 29).
+    conditional entropy of the class among rows with identical features, which no model can avoid;
+    if all rows are distinct, the log-loss (Carvalho, Adão and Mateus, 2013, Entropy 15, equation
+    29). `groups` (n_rows,) has one code for rows with the same features.
 
     >>> p = np.array([[0.5, 0.5]] * 4)
     >>> round(conditional_relative_entropy(p, np.array([0, 1, 0, 1]), np.zeros(4, int)), 12)
@@ -180,10 +175,7 @@ def conditional_relative_entropy(probabilities: Floats, labels: Labels, groups: 
 
 
 def ranked_probability_score(probabilities: Floats, labels: Labels) -> float:
-    r"""Mean over rows of :math:`\sum_k (P(c \le k) - 1[y \le k])^2`, for ordered classes.
-
-    The classes are in the order of their codes.
-    """
+    r"""Mean of :math:`\sum_k (P(c \le k) - 1[y \le k])^2`, for classes ordered by their codes."""
     reached = np.arange(probabilities.shape[1]) >= np.asarray(labels)[:, None]
     gaps = np.cumsum(probabilities, axis=1) - reached
     return float(np.mean((gaps * gaps).sum(axis=1)))
@@ -248,8 +240,9 @@ def resolve_metrics(names: tuple[str, ...]) -> dict[str, Metric]:
     """Look metrics up by name."""
     for name in names:
         if name not in METRICS:
+            allowed = ", ".join(METRICS)
             raise ConfigurationError(
-                f"metrics has {name!r}, which isn't valid. Allowed: {', '.join(METRICS)}."
+                f"metrics has {name!r}, which isn't valid. Allowed: {allowed}."
             )
     return {name: METRICS[name] for name in names}
 
@@ -312,15 +305,14 @@ def loss_without_features(model: Any, X: Any, y: ArrayLike) -> Floats:
     """Return the increase in log-loss when a feature is unknown, one number per feature.
 
     `model` is a classifier or a network, and X and y are rows it wasn't trained on; on training
-    rows, every feature seems to matter. The numbers are in nats per row, and zero for features
-    that the structure left out. If negative, the model would be better without the feature on
-    these rows.
+    rows, every feature seems to matter. The numbers are in nats per row: zero for features that the
+    structure left out, negative where the model would be better without the feature.
 
     Notes
     -----
-    The feature is summed out exactly, so this is the loss of the same joint
-    distribution with one feature unobserved: no retraining, no permutation, and
-    no impossible rows. Two redundant features each have a small loss.
+    The feature is summed out exactly, so this is the loss of the same joint distribution with one
+    feature unobserved: no retraining, no permutation, and no impossible rows. Two redundant
+    features each have a small loss.
 
     Examples
     --------

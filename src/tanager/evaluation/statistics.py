@@ -144,12 +144,11 @@ def nemenyi(scores: ArrayLike, alpha: float = 0.05) -> Nemenyi:
 def _groups(ranks: NDArray[np.float64], difference: float) -> list[tuple[int, ...]]:
     order = np.argsort(ranks, kind="stable")
     groups: list[tuple[int, ...]] = []
-    last_end = -1
-    for start in range(len(order)):
-        near = ranks[order] - ranks[order[start]] < difference
-        end = int(np.flatnonzero(near).max())
-        if end > start and end > last_end:
-            groups.append(tuple(int(i) for i in order[start : end + 1]))
+    last_end = 0
+    for start, first in enumerate(order):
+        end = int(np.flatnonzero(ranks[order] - ranks[first] < difference).max())
+        if end > max(start, last_end):
+            groups.append(tuple(order[start : end + 1].tolist()))
             last_end = end
     return groups
 
@@ -175,12 +174,11 @@ def wilcoxon(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided")
 def corrected_t(a: ArrayLike, b: ArrayLike, test_ratio: float) -> Outcome:
     r"""Test two classifiers over the cells of one table, by Nadeau and Bengio's corrected t.
 
-    `a` and `b` are losses on the same splits of the table; `test_ratio` is test rows over
-    training rows: 1 for two folds, 1/9 for ten. Training sets of one table share rows, so the
-    differences are correlated and a plain t-test is too liberal. The variance of the mean of J
-    differences is taken as :math:`(1/J + n_{test}/n_{train})\hat\sigma^2`, with J - 1 degrees of
-    freedom (2003, equation 15, doi:10.1023/A:1024068626366); for rounds of k folds see Bouckaert
-    and Frank (2004).
+    `a` and `b` are losses on the same splits of the table; `test_ratio` is test rows over training
+    rows: 1 for two folds, 1/9 for ten. Training sets share rows, so the differences are correlated
+    and a plain t-test is too liberal. The variance of the mean of J differences is taken as
+    :math:`(1/J + n_{test}/n_{train})\hat\sigma^2`, with J - 1 degrees of freedom (2003, equation
+    15, doi:10.1023/A:1024068626366); for rounds of k folds see Bouckaert and Frank (2004).
 
     >>> result = corrected_t([0.2, 0.3, 0.1, 0.2], [0.3, 0.5, 0.3, 0.3], test_ratio=1.0)
     >>> round(result.p_value, 3)

@@ -30,17 +30,7 @@ from tanager.network.network import network_of
 from tanager.numerics import Floats
 from tanager.report.model_page.network import count_interval, merge_values
 from tanager.report.model_page.rows import pool_neighbours, read_rows
-from tanager.report.style import (
-    CYCLE,
-    GRID,
-    INK,
-    MUTED,
-    axes,
-    fitting,
-    in_house_style,
-    name_rows,
-    plain_text,
-)
+from tanager.report.style import CYCLE, GRID, INK, MUTED, axes, fitting, literal, name_rows, styled
 from tanager.structure import EdgeConfidence, Structure
 
 if TYPE_CHECKING:
@@ -49,7 +39,7 @@ if TYPE_CHECKING:
 POINT = 8.5 / FONT  # points per pixel of the layout, on a new figure
 
 
-@in_house_style
+@styled
 def plot_network(
     model: Any, *, fold: bool = True, max_width: float = MAX_WIDTH, ax: Axes | None = None
 ) -> Axes:
@@ -122,10 +112,8 @@ def _confidence_graph(model: EdgeConfidence) -> DrawnGraph:
         for child, parents in enumerate(structure.parent_indices)
         for parent in parents
     }
-    text = f"share of {model.rounds} structures"
-    return DrawnGraph(
-        structure.features, structure.parent_positions(), carried=carried, arrow_text=text
-    )
+    parents, text = structure.parent_positions(), f"share of {model.rounds} structures"
+    return DrawnGraph(structure.features, parents, carried=carried, arrow_text=text)
 
 
 def _draw(ax: Axes, plan: DrawingPlan, layout: GraphLayout, point: float) -> None:
@@ -136,11 +124,11 @@ def _draw(ax: Axes, plan: DrawingPlan, layout: GraphLayout, point: float) -> Non
     left, middle, wide = layout.target
     _draw_box(ax, (left, middle, wide, HEIGHT), fc="white", ec=CYCLE[2])
     style: dict[str, Any] = {"size": FONT * point, "va": "center_baseline", "color": INK}
-    ax.text(left + PAD, middle, plain_text(shorten(plan.graph.target)), weight="bold", **style)
+    ax.text(left + PAD, middle, literal(shorten(plan.graph.target)), weight="bold", **style)
     for box, x, y, wide in zip(plan.boxes, layout.x, layout.y, layout.widths, strict=True):
         dashes = (0, (3, 2)) if box.folded else "-"
         _draw_box(ax, (x, y, wide, HEIGHT), round_by=13, fc=_blue(box.shade), ls=dashes)
-        ax.text(x + PAD, y, plain_text(shorten(box.label)), **style)
+        ax.text(x + PAD, y, literal(shorten(box.label)), **style)
 
 
 def _draw_line(ax: Axes, way: list[Point], **style: Any) -> Any:
@@ -154,11 +142,8 @@ def _draw_line(ax: Axes, way: list[Point], **style: Any) -> Any:
 def _line_style(share: float, point: float, *, dashed: bool) -> dict[str, Any]:
     """Return the style of an arrow; dashes are as long on thick lines as on thin ones."""
     width = svg.line_width(share)
-    return {
-        "color": MUTED,
-        "lw": width * point,
-        "ls": (0, (4 / width, 3 / width)) if dashed else "-",
-    }
+    dashes = (0, (4 / width, 3 / width)) if dashed else "-"
+    return {"color": MUTED, "lw": width * point, "ls": dashes}
 
 
 def _draw_arrow(ax: Axes, arrow: Arrow, way: list[Point], point: float) -> None:
@@ -192,7 +177,7 @@ def _draw_legend(ax: Axes, item: svg.LegendItem, y: float, point: float) -> None
         style = _line_style(item.share, point, dashed=item.kind == "further")
         ax.plot([x, x + item.mark], [y, y], **style)
     size = svg.SMALLER * FONT * point
-    ax.text(start, y, plain_text(item.text), size=size, va="center_baseline", color=MUTED)
+    ax.text(start, y, literal(item.text), size=size, va="center_baseline", color=MUTED)
 
 
 def _blue(shade: float) -> str:
@@ -204,7 +189,7 @@ MAX_BARS = 30
 MAX_INTERVALS = 32  # confidence intervals along a number
 
 
-@in_house_style
+@styled
 def plot_effect(
     model: Any,
     feature: str,
@@ -277,14 +262,12 @@ def _draw_steps(
     cuts = np.asarray(column.cuts, np.float64)
     n_cells = len(cuts) + 1
     gap = float(np.median(np.diff(cuts))) if len(cuts) > 1 else max(1.0, abs(float(cuts.sum())))
-    ends = [cuts[0] - gap, *cuts, cuts[-1] + gap] if len(cuts) else [0.0, 1.0]
-    edges = np.array(ends)
+    edges = np.array([cuts[0] - gap, *cuts, cuts[-1] + gap] if len(cuts) else [0.0, 1.0])
     ax.axhline(0, color=MUTED, lw=0.8)
+    shade: dict[str, Any] = {"color": CYCLE[0], "alpha": 0.16, "lw": 0}
     if interval is not None:
         for cell in range(n_cells):
-            ax.fill_between(
-                edges[cell : cell + 2], *interval[:, cell], color=CYCLE[0], alpha=0.16, lw=0
-            )
+            ax.fill_between(edges[cell : cell + 2], *interval[:, cell], **shade)
     ax.stairs(effect[:n_cells], edges, baseline=None, color=CYCLE[0], lw=1.8)
     spread = max(float(np.ptp(np.append(effect, 0.0))), 0.2)
     ax.set_ylim(min(0.0, effect.min()) - 0.3 * spread, max(0.0, effect.max()) + 0.2 * spread)
@@ -298,13 +281,11 @@ def _draw_steps(
         place = edges[-1] + 0.06 * (edges[-1] - edges[0])
         value = effect[column.missing_code]
         if interval is not None:
-            low, high = interval[:, column.missing_code]
-            ax.plot([place, place], [low, high], color=INK, lw=0.8)
+            ax.plot([place, place], interval[:, column.missing_code], color=INK, lw=0.8)
         ax.plot([place], [value], "o", color=CYCLE[0], ms=5)
         ax.annotate("missing", (place, value), (0, 8), textcoords="offset points", ha="center")
     ax.set_xlim(edges[0], edges[-1] + 0.12 * (edges[-1] - edges[0]) * (len(effect) > n_cells))
-    ax.set_xlabel(plain_text(column.name))
-    ax.set_ylabel(f"log-odds of {plain_text(label)}")
+    ax.set(xlabel=literal(column.name), ylabel=f"log-odds of {literal(label)}")
     return ax
 
 
@@ -323,10 +304,10 @@ def _draw_bars(
     ax.axvline(0, color=MUTED, lw=0.8)
     names = column.labels()
     name_rows(ax, [fitting(names[v], 32) for v in order])
-    ax.set_ylabel(plain_text(column.name))
+    ax.set_ylabel(literal(column.name))
     hidden = len(effect) - len(order)
     more = f" ({hidden:,} rarer values not drawn)" if hidden else ""
-    ax.set_xlabel(f"log-odds of {plain_text(label)}{more}")
+    ax.set_xlabel(f"log-odds of {literal(label)}{more}")
     return ax
 
 
@@ -335,7 +316,7 @@ LABELLED = 40  # maximum number of rows that are all labelled; beyond it, only s
 NUMBERED = 12  # maximum number of columns for cells with numbers
 
 
-@in_house_style
+@styled
 def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | None = None) -> Axes:
     """Draw P(feature | class, parents), one row per context, darker for more probable.
 
@@ -418,17 +399,15 @@ def _heat(ax: Axes, table: LabelledTable, *, numbered: bool) -> Any:
     shares = table.probabilities
     most = float(shares.max())
     shades = LinearSegmentedColormap.from_list("tanager", ["#ffffff", GRID, CYCLE[0], "#002f4d"])
-    image = ax.imshow(
-        shares, aspect="auto", cmap=shades, vmin=0, vmax=most, interpolation="nearest"
-    )
+    style: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest", "cmap": shades}
+    image = ax.imshow(shares, vmin=0, vmax=most, **style)
     ax.grid(visible=False)
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
-    if numbered:
-        for (row, column), p in np.ndenumerate(shares):
-            text = f"{p:.2f}" if p >= 0.005 else "·"
-            colour = "white" if p > 0.55 * most else INK
-            ax.text(column, row, text, ha="center", va="center", size=7, color=colour)
+    for (row, column), p in np.ndenumerate(shares) if numbered else ():
+        text = f"{p:.2f}" if p >= 0.005 else "·"
+        colour = "white" if p > 0.55 * most else INK
+        ax.text(column, row, text, ha="center", va="center", size=7, color=colour)
     return image
 
 
@@ -443,4 +422,4 @@ def _joined(names: Sequence[str], most: int) -> str:
     for left, at in enumerate(sorted(range(len(shown)), key=lambda at: len(shown[at]))):
         shown[at] = abridged(shown[at], max(5, room // (len(shown) - left)))
         room -= len(shown[at])
-    return plain_text(", ".join(shown))
+    return literal(", ".join(shown))

@@ -19,22 +19,13 @@ from tanager.network.explanation import explain_rows
 from tanager.network.network import Network, network_of
 from tanager.numerics import Floats
 from tanager.report.model_page.trust import reliability_bins
-from tanager.report.style import (
-    CYCLE,
-    INK,
-    MUTED,
-    axes,
-    fitting,
-    in_house_style,
-    name_rows,
-    plain_text,
-)
+from tanager.report.style import CYCLE, INK, MUTED, axes, fitting, literal, name_rows, styled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-@in_house_style
+@styled
 def plot_explanation(
     model: Any,
     X: Any = None,
@@ -46,9 +37,9 @@ def plot_explanation(
 ) -> Axes:
     """Plot how each feature moves the log-odds of a row, from prior to posterior.
 
-    The probability after each step is shown at the right; with more than two classes, it is that
-    of the class against the other class alone. Without `ax`, a note below names the features that
-    add little because their parents carry their information.
+    The probability after each step is at the right; with more than two classes, it is that of the
+    class against the other class alone. Without `ax`, a note below names the features that add
+    little because their parents carry their information.
 
     Parameters
     ----------
@@ -56,15 +47,13 @@ def plot_explanation(
     X : table of one row
         Not needed with an `Explanation`.
     target, against : classes, optional
-        The class to explain, by default the most probable, and the other class, by default the
-        most probable of the others.
+        The class to explain, and the other class; by default the two most probable.
     most : int, default=12
-        Number of contributions with a bar of their own, largest first; the rest share one.
+        Number of contributions with a bar of their own, the largest; the rest share one.
     ax : matplotlib Axes, optional
     """
-    if isinstance(model, Explanation):
-        explanation = model
-    else:
+    explanation = model
+    if not isinstance(model, Explanation):
         explanation = explain_row(model, X, target=target, against=against)
     note = explanation.why_silent() if ax is None else ""  # a new figure has room for it
     prior, *steps = explanation.steps(most)
@@ -87,7 +76,7 @@ def plot_explanation(
     for row, start, end, value in bars:
         side = max(start, end) + 0.02 * widest
         ax.text(side, row, f"{value:+.2f}", va="center", size=7, color=INK)
-    name_rows(ax, ["prior", *map(plain_text, names), "posterior"])
+    name_rows(ax, ["prior", *map(literal, names), "posterior"])
     low, high = min(0.0, *span, *ends), max(0.0, *span, *ends)
     ax.set_xlim(low - 0.04 * (high - low), high + 0.14 * (high - low) + 1e-9)
     _probabilities(ax, explanation, [step.probability for step in (prior, *steps)])
@@ -96,7 +85,7 @@ def plot_explanation(
     p = explanation.probabilities[explanation.classes.index(explanation.target)]
     ax.set_title(f"P({shown} | row) = {p:.3f}")
     if said:
-        text = "\n".join(map(plain_text, said))
+        text = "\n".join(map(literal, said))
         ax.figure.supxlabel(text, x=0.01, ha="left", size=7, color=MUTED)
     return ax
 
@@ -129,7 +118,7 @@ MAX_DOTS = 2_000  # per feature; more rows are thinned evenly
 COLOURS = "cividis"  # from low to high, safe for colour-blind readers
 
 
-@in_house_style
+@styled
 def plot_beeswarm(
     model: Any,
     X: Any,
@@ -198,10 +187,9 @@ def _odds_label(network: Network, target: Any, against: Any) -> str:
     classes = network.codebook.classes.tolist()
     if target is None and len(classes) > 2:
         return "contribution to the log-odds of each row's prediction"
-    one = fitting(str(classes[1] if target is None else target))
-    return f"contribution to the log-odds of {one}" + (
-        "" if against is None else f" against {fitting(str(against))}"
-    )
+    one = fitting(classes[1] if target is None else target)
+    other = "" if against is None else f" against {fitting(against)}"
+    return f"contribution to the log-odds of {one}{other}"
 
 
 def _levels(network: Network, codes: NDArray[Any], feature: int) -> Floats:
@@ -220,13 +208,13 @@ def _swarm(x: Floats, reach: float) -> Floats:
     place = np.empty(len(x))
     place[order] = np.arange(len(x)) - np.repeat(starts, sizes)
     side = np.where(place % 2, 1.0, -1.0) * np.ceil(place / 2)
-    return side * min(0.04, 0.8 / max(int(sizes.max(initial=1)), 1))
+    return side * min(0.04, 0.8 / int(sizes.max(initial=1)))
 
 
 MAX_CURVES = 7  # calibration curves, one per class
 
 
-@in_house_style
+@styled
 def plot_comparison(results: Results, metric: str | None = None, *, ax: Axes | None = None) -> Axes:
     """Plot classifiers as dots with intervals, the best on top.
 
@@ -262,7 +250,7 @@ def plot_comparison(results: Results, metric: str | None = None, *, ax: Axes | N
     return ax
 
 
-@in_house_style
+@styled
 def plot_calibration(
     model: Any, X: Any, y: ArrayLike, *, n_bins: int = 10, ax: Axes | None = None
 ) -> Axes:
@@ -297,7 +285,7 @@ def plot_calibration(
         bins = reliability_bins(probabilities[:, c], truth == classes[c], n_bins)
         predicted, observed, n_rows = np.array(bins).T
         error = 2 * np.sqrt(observed * (1 - observed) / n_rows)
-        style |= {"color": CYCLE[at % len(CYCLE)], "label": plain_text(classes[c])}
+        style |= {"color": CYCLE[at % len(CYCLE)], "label": literal(classes[c])}
         ax.errorbar(predicted, observed, error, **style)
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     ax.set_xlabel("predicted probability")
@@ -306,5 +294,5 @@ def plot_calibration(
         ax.legend(loc="upper left")
         ax.set_title("Calibration")
     else:
-        ax.set_title(f"Calibration of {plain_text(classes[drawn[0]])}")
+        ax.set_title(f"Calibration of {literal(classes[drawn[0]])}")
     return ax

@@ -39,7 +39,7 @@ def load_matplotlib() -> Any:
     return mpl
 
 
-def in_house_style(function: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
+def styled(function: Callable[Arguments, Any]) -> Callable[Arguments, Any]:
     """Make a function draw in the house style without changing the caller's style."""
 
     @wraps(function)
@@ -74,7 +74,7 @@ def name_rows(ax: Any, names: Sequence[str]) -> None:
     ax.tick_params(axis="y", length=0)
 
 
-def plain_text(text: object) -> str:
+def literal(text: object) -> str:
     """Escape a name's dollar signs so that matplotlib doesn't read it as a formula."""
     return one_line(text).replace("$", r"\$")
 
@@ -85,7 +85,7 @@ def fitting(name: object, most: int = 30) -> str:
     >>> fitting("kdb(k=2)/discriminative(form='weighted', level=3)", 20)
     'kdb(k=2)/di…level=3)'
     """
-    return plain_text(abridged(one_line(name), most))
+    return literal(abridged(one_line(name), most))
 
 
 def picture_svg(fig: Figure, *, title: str) -> str:
