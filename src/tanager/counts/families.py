@@ -89,10 +89,7 @@ class FamilyCounts(NamedTuple):
         return self.radix.decode(self.keys)
 
     def to_dense(self) -> Floats:
-        """Return the counts as an array of shape `arities`.
-
-        If the last parents were not counted, their values share the counts evenly.
-        """
+        """Return the counts in shape `arities`; values of parents not counted share them evenly."""
         counted = self.radix.arities
         dense, uncounted = np.zeros(counted), self.arities[len(counted) - 1 : -1]
         dense[tuple(self.codes())] = self.cells
@@ -152,7 +149,7 @@ class PriorCounts:
     def aligned(
         self, feature: int, parents: tuple[int, ...], shape: tuple[int, ...], names: Sequence[str]
     ) -> Floats:
-        """Return a feature's prior as (n_classes, *parents, values), length 1 along other parents.
+        """Return a feature's prior, (n_classes, *parents, values) with length 1 along new parents.
 
         `shape` is that of the family's counts.
         """
@@ -167,21 +164,15 @@ class PriorCounts:
         own = tuple(parent for parent in own if parent in parents)
         order = [own.index(parent) for parent in parents if parent in own]
         moved = values.transpose(0, *(1 + axis for axis in order), values.ndim - 1)
-        lengths = iter(moved.shape[1:-1])
-        wide = [next(lengths) if parent in own else 1 for parent in parents]
-        return moved.reshape(moved.shape[0], *wide, moved.shape[-1])
+        return np.expand_dims(moved, [1 + at for at, one in enumerate(parents) if one not in own])
 
 
 @dataclass(frozen=True, eq=False)
 class Trees(Sequence[ContextTree]):
-    """The context trees of families, each built from its counts on demand.
-
-    A tree takes several times the memory of its counts. For `n_folds` and `left_out` see
-    `FamilyCounts.merged`.
-    """
+    """The context trees of families, each built on demand: they're several times their counts."""
 
     counts: Sequence[FamilyCounts]
-    n_folds: int = 1
+    n_folds: int = 1  # see `FamilyCounts.merged`
     left_out: int | None = None
 
     def __len__(self) -> int:
@@ -210,9 +201,9 @@ def count_families(
     A family with more than `max_cells` distinct (context, value) pairs loses its last parents,
     with a warning: its tree has no nodes at those depths, and every estimator backs off.
 
-    Rows with an unknown member aren't counted. A feature whose `parent_arities` is one more than
-    its arity counts its unknowns as an additional value when it's a parent, so that shorter
-    contexts include the rows in which a later parent is unknown.
+    Rows with an unknown member aren't counted. If the `parent_arities` of a feature exceed its
+    arity by one, unknown is one more of its values as a parent, so that shorter contexts include
+    the rows in which a later parent is unknown.
     """
     if max_cells is None:
         max_cells = most_cells(len(families))
@@ -355,10 +346,7 @@ def count_expected(
 
 @dataclass
 class _ExpectedPass(FamilyPass):
-    """Counts expected members; the last state is the log-likelihood and rows left out.
-
-    Row shares and log-likelihoods are rounded to a grid on which every sum is exact.
-    """
+    """Counts expected members; the last state is the log-likelihood and number of rows left out."""
 
     first: int  # position of the first of these families among all
     expectation: Expectation

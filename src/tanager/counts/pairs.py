@@ -115,9 +115,8 @@ class PairPass(Sums):
         self.size = int(cells.sum())
         few = self.values * (1 + 3 * domain.n_classes * 64 / 16_384) < BIT_ADVANTAGE
         # Intersections need every value of a feature as a bitset.
-        self.by_bits = few & (
-            np.maximum(domain.arities[left], domain.arities[right]) <= BIT_ADVANTAGE
-        )
+        widest = np.maximum(domain.arities[left], domain.arities[right])
+        self.by_bits = few & (widest <= BIT_ADVANTAGE)
 
     def zero(self) -> Floats:
         """Return no counts."""
@@ -137,9 +136,8 @@ class PairPass(Sums):
             native.count_pairs_by_bits(codes, chunk.labels, *sizes, *which, state)
         if not bits.all():
             which = (self.left[~bits], self.right[~bits], self.start[~bits])
-            native.count_pairs(
-                chunk.codes, chunk.labels, weights, arities, n_classes, *which, state
-            )
+            rows = chunk.codes, chunk.labels, weights
+            native.count_pairs(*rows, arities, n_classes, *which, state)
         return state
 
     def finish(self, state: Floats) -> PairCounts:
@@ -148,12 +146,9 @@ class PairPass(Sums):
 
 
 class PairScore:
-    """A function of N(x_i, x_j, y), for `Counts.score_pairs`.
+    """A function of N(x_i, x_j, y), for `Counts.score_pairs`."""
 
-    symmetric: whether swapping the features leaves it unchanged.
-    """
-
-    symmetric = True
+    symmetric = True  # whether swapping the features leaves it unchanged
 
     def joints(self, pairs: PairCounts) -> Floats:
         """Return the scores of (i, j), shape (n_pairs,), followed by (j, i) if not symmetric."""
@@ -180,14 +175,9 @@ class ConditionalInformation(PairScore):
     def joints(self, pairs: PairCounts) -> Floats:
         """Return the scores of dense pairs, all at once."""
         out = np.empty(pairs.left.shape[0])
-        native.score_information(
-            pairs.flat,
-            pairs.start,
-            pairs.domain.arities[pairs.left],
-            pairs.domain.arities[pairs.right],
-            pairs.domain.n_classes,
-            out,
-        )
+        arities, n_classes = pairs.domain.arities, pairs.domain.n_classes
+        sizes = arities[pairs.left], arities[pairs.right], n_classes
+        native.score_information(pairs.flat, pairs.start, *sizes, out)
         return out
 
     def cells(self, cells: PairCells) -> float:

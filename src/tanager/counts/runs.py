@@ -1,8 +1,7 @@
 r"""Sparse counts of one family: sorted runs of (key, count).
 
-The key of a row is its mixed-radix number over :math:`(y, p_1, \dots, p_k, x)`.
-If the product of the arities exceeds 62 bits the key is split into parts,
-each within 62 bits and sorted lexicographically; it never wraps around.
+The key of a row is its mixed-radix number over :math:`(y, p_1, \dots, p_k, x)`. If the product of
+the arities exceeds 62 bits, the key is split into parts that don't, sorted lexicographically.
 """
 
 from __future__ import annotations
@@ -30,32 +29,26 @@ class Radix:
 
     def parts(self) -> list[range]:
         """Return the runs of variables that share a part, as ranges of positions."""
-        ends = [0]
-        size = 1
+        ends, size = [0], 1
         for at, arity in enumerate(self.arities):
             if size * arity >= KEY_LIMIT:
                 ends.append(at)
                 size = 1
             size *= arity
-        ends.append(len(self.arities))
-        return [range(a, b) for a, b in pairwise(ends)]
+        return [range(a, b) for a, b in pairwise([*ends, len(self.arities)])]
 
     def encode(self, chunk: Chunk) -> tuple[Ints, Floats]:
-        """Return keys (n_parts, n) and weights of the rows without an unknown member.
-
-        Rows of zero weight (because of their class, or by rounding) are also left
-        out: only cells with a count exist.
-        """
+        """Return keys (n_parts, n) and weights of the rows without an unknown member."""
         keys = np.zeros((len(self.parts()), chunk.n_rows), np.int64)
         keys[0] = chunk.labels
         for part, positions in zip(keys, self.parts(), strict=True):
-            variables = [at for at in positions if at > 0]
-            members = np.array([self.members[at - 1] for at in variables], np.int64)
-            arities = np.array([self.arities[at] for at in variables], np.int64)
+            variables = slice(max(1, positions.start), positions.stop)
+            members = np.array((None, *self.members)[variables], np.int64)
+            arities = np.array(self.arities[variables], np.int64)
             native.extend_keys(chunk.codes, members, arities, part)
         weights = NO_WEIGHTS if chunk.weights is None else chunk.weights
         kept = (keys >= 0).all(axis=0)
-        if weights.size:
+        if weights.size:  # some may be zero, because of the class or by rounding
             kept &= weights > 0
         if kept.all():
             return keys, weights
@@ -108,8 +101,8 @@ def collapse(keys: Ints, weights: Floats) -> tuple[Ints, Floats]:
 class RunStack:
     """Sorted runs, merged so that each is at least twice as long as the next.
 
-    Adding a run takes its length times a logarithm on average, and at most
-    three times the number of distinct keys is stored.
+    On average, adding a run takes its length times a logarithm; at most three times the distinct
+    keys are stored.
     """
 
     def __init__(self, radix: Radix, max_cells: int) -> None:
@@ -128,8 +121,7 @@ class RunStack:
     def total(self) -> tuple[Ints, Floats]:
         """Return all keys and counts as one sorted run, at most `max_cells` long.
 
-        A longer one repeatedly loses its last parent: the remaining depth
-        depends only on the rows, not on the chunking.
+        A longer one repeatedly loses its last parent: its depth depends on the rows alone.
         """
         while len(self._runs) > 1:
             self._merge_last_two()

@@ -165,7 +165,7 @@ class Counts:
         for pairs in self._gathered.each_pairs(among):
             flat = self._select(pairs.flat.reshape(-1, pairs.domain.n_classes)).ravel()
             start = pairs.start // (pairs.domain.n_classes // self.domain.n_classes)
-            here = PairCounts(pairs.left, pairs.right, start, flat, self.domain)
+            here = pairs._replace(start=start, flat=flat, domain=self.domain)
             found = _rounded(score.joints(here), decimals)
             size, left, right = pairs.left.shape[0], place[pairs.left], place[pairs.right]
             matrix[left, right] = found[:size]
@@ -188,8 +188,7 @@ class Counts:
     def trees(self, structure: Families) -> Trees:
         """Return the context trees of a structure's families, each built on demand.
 
-        Families with at most one parent come from the singles and pairs if
-        available; the others are counted once, and their counts are kept.
+        Families of one parent come from the pairs if available; counts of the others are kept.
         """
         families = list(zip(structure.selected, structure.parent_indices, strict=True))
         return Trees(self._gathered.families(families), self._n_folds, self._left_out)
@@ -340,11 +339,6 @@ def _information(joint: Floats) -> float:
 
 
 def fingerprint_counts(classes: Floats, values: Sequence[Floats]) -> str:
-    """Return a short hash by which a report recognises training rows in any order.
-
-    It's computed from N(y) and N(x_i, y): the model doesn't store any rows.
-    """
-    digest = hashlib.sha256(np.ascontiguousarray(classes, "<f8").tobytes())
-    for joint in values:
-        digest.update(np.ascontiguousarray(joint, "<f8").tobytes())
-    return digest.hexdigest()[:16]
+    """Return a short hash of N(y) and N(x_i, y): a report recognises training rows by it."""
+    tables = (np.ascontiguousarray(table, "<f8").tobytes() for table in (classes, *values))
+    return hashlib.sha256(b"".join(tables)).hexdigest()[:16]

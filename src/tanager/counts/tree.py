@@ -1,16 +1,15 @@
 r"""The context tree: everything the estimators of one family need.
 
-For a feature X with parents :math:`(p_1, \dots, p_k)` it is the prefix tree
-over :math:`(y, p_1, \dots, p_k)`, with the values of X seen in every node (its
-*cells*). All levels are stored one after the other in flat arrays::
+For a feature X with parents :math:`(p_1, \dots, p_k)` it is the prefix tree over
+:math:`(y, p_1, \dots, p_k)`, with the values of X seen in every node (its *cells*). All levels are
+stored one after the other in flat arrays::
 
     nodes   | root | a node per class | a node per (y, p1) seen | ... | full contexts |
     cells   | N(x) | N(x, y) ........ | N(x, y, p1) ........... | ... | N(x, y, p1..pk) |
 
-Nodes of a level are sorted by (parent node, value), so the children of a node
-are contiguous; cells of a node are sorted by value. Only contexts and
-cells with a count exist. Everything known about a family (its counts, smoothed
-probabilities, concentrations) is an array over the nodes or over the cells.
+Nodes of a level are sorted by (parent node, value), so the children of a node are contiguous; cells
+of a node are sorted by value. Only contexts and cells with a count exist. Everything known about a
+family (its counts, smoothed probabilities, concentrations) is an array over its nodes or cells.
 """
 
 from __future__ import annotations
@@ -96,9 +95,7 @@ class Contexts(EqualByArrays):
         """Return the tree of the first `depth` context variables (at least the class)."""
         n_nodes = int(self.level_node[depth + 1])
         n_cells = int(self.node_start[n_nodes])
-        cells = {
-            name: array[:n_cells] for name, array in vars(self).items() if name.startswith("cell_")
-        }
+        cells = {k: array[:n_cells] for k, array in vars(self).items() if k.startswith("cell_")}
         return replace(
             self,
             context_arities=self.context_arities[:depth],
@@ -193,14 +190,14 @@ class ContextTree(Contexts):
         levels, ends = [], self.level_cell
         for d in range(self.depth + 1):
             nodes, cells = self.nodes(d), slice(int(ends[d]), int(ends[d + 1]))
-            above, cell_above = (self.level_node[d - 1], ends[d - 1]) if d else (0, 0)
+            up = max(0, d - 1)
             level = Level(
-                self.node_parent[nodes] - above,
+                self.node_parent[nodes] - self.level_node[up],
                 self.node_value[nodes],
                 self.node_start[nodes.start : nodes.stop + 1] - cells.start,
                 self.cell_value[cells],
                 self.cell_count[cells],
-                self.cell_parent[cells] - cell_above,
+                self.cell_parent[cells] - ends[up],
             )
             levels.append(level)
         return tuple(levels)
@@ -254,24 +251,21 @@ def tree_from_cells(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> Con
     levels.reverse()
     level_node = starts_of([len(level.value) for level in levels])
     level_cell = starts_of([len(level.cell_value) for level in levels])
-    parents, starts, cell_parents = [zero], [], [levels[0].cell_parent]
-    for d, level in enumerate(levels):
-        starts.append(level.start[:-1] + level_cell[d])
-        if d:
-            parents.append(level.parent + level_node[d - 1])
-            cell_parents.append(level.cell_parent + level_cell[d - 1])
-    node_parent = np.concatenate(parents)
+    above, cell_above = np.append(0, level_node), np.append(0, level_cell)  # the root has its own
+    parents, values, starts, cell_values, counts, cell_parents = zip(*levels, strict=True)
+    node_parent = np.concatenate([*map(np.add, parents, above)])
+    firsts = [start[:-1] + at for start, at in zip(starts, level_cell, strict=False)]
     return ContextTree(
         arity,
         tuple(arities[:-1]),
         level_node,
-        np.concatenate([level.value for level in levels]),
+        np.concatenate(values),
         node_parent,
         _first_children(node_parent),
-        np.concatenate([*starts, level_cell[-1:]]),
-        np.concatenate([level.cell_value for level in levels]),
-        np.concatenate([level.cell_count for level in levels]),
-        np.concatenate(cell_parents),
+        np.concatenate([*firsts, level_cell[-1:]]),
+        np.concatenate(cell_values),
+        np.concatenate(counts),
+        np.concatenate([*map(np.add, cell_parents, cell_above)]),
     )
 
 

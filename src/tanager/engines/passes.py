@@ -63,9 +63,9 @@ class Pieces(Protocol[Chunk_co]):
 class Pass(Protocol[Chunk_contra, State, Result_co]):
     """A statistic of all rows that can be gathered chunk by chunk.
 
-    `merge` is exactly associative and commutative, so the result depends neither on the
-    chunking nor on the engine. Passes and states are picklable. An engine that may have to repeat
-    a merge starts it from a fresh `zero`, so that nothing is counted twice.
+    `merge` is exactly associative and commutative, so the result depends neither on the chunking
+    nor on the engine. Passes and states are picklable. An engine that may have to repeat a merge
+    starts it from a fresh `zero`, so that nothing is counted twice.
     """
 
     def zero(self) -> State:
@@ -82,10 +82,7 @@ class Pass(Protocol[Chunk_contra, State, Result_co]):
 
 
 class Sums:
-    """Base of passes that add up arrays, lists, or tuples of them, and return the sum.
-
-    Numbers must have exact sums, as counts and `exact_weights` have.
-    """
+    """Base of passes that add up arrays, lists, or tuples of them, whose sums must be exact."""
 
     def merge(self, a: Any, b: Any) -> Any:
         """Return the statistic of both."""
@@ -335,10 +332,7 @@ class FitContext:
         return max(LEAST_TABLES, self.memory_limit)
 
     def check_tables(self, sizes: Mapping[str, int], n_classes: int = 2, held: int = 0) -> None:
-        """Refuse tables beyond the memory limit.
-
-        `sizes` has each feature's bytes, and `held` is those of predictions for held-out rows.
-        """
+        """Refuse features' tables, and `held` bytes of held-out predictions, beyond the limit."""
         total, limit = sum(sizes.values()) + held, self.tables_limit
         if total <= limit:
             return
