@@ -1,8 +1,4 @@
-"""What columns are before anything is learned: what the user says, and what an audit finds.
-
-The user may give the order of categories and the texts that are dates. The audit finds columns
-that aren't what they seem, and decides what to do with them.
-"""
+"""What columns are before anything is learned: what the user says, and what an audit finds."""
 
 from __future__ import annotations
 
@@ -137,10 +133,7 @@ def audit_columns(table: Source, features: Collection[str], kept: Collection[str
 
 
 def _look(table: Source, columns: Sequence[str]) -> dict[str, pa.ChunkedArray]:
-    """Return the audited rows of some columns.
-
-    These are all rows of a table in memory, and the first rows of up to eight fragments of files.
-    """
+    """Return all rows of a table in memory, or the first ones of up to eight parts of files."""
     fragments, room = table.fragments(), table.n_rows
     if not table.in_memory:
         chosen = np.unique(np.linspace(0, len(fragments) - 1, 8).astype(int))
@@ -184,20 +177,19 @@ def judge_texts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
 
 
 def _judge_dates(name: str, distinct: pa.Array) -> Finding | None:
-    good = _styles(distinct, "date", AUDITED_DATES, LEAST_DATES)
-    # 03/04/2020 may be in March or April: if both styles parse, neither is certain.
-    if not good or good.keys() >= {"%d/%m/%Y", "%m/%d/%Y"}:
+    found = _best_style(distinct, "date", AUDITED_DATES, LEAST_DATES)
+    if found is None:
         return None
-    style, strays = min(good.items(), key=lambda one: len(one[1]))
+    style, strays = found
     reason = f"{len(distinct) - len(strays):,} dates{_listed(strays)}"
     return Finding(name, "dates", "read as dates", reason, Reading("date", style))
 
 
 def _judge_numbers(name: str, distinct: pa.Array) -> Finding | None:
-    good = _styles(distinct, "number", NUMBER_STYLES, LEAST_REALS)
-    if not good:
+    found = _best_style(distinct, "number", NUMBER_STYLES, LEAST_REALS)
+    if found is None:
         return None
-    style, strays = min(good.items(), key=lambda one: len(one[1]))
+    style, strays = found
     texts: list[str] = distinct.to_pylist()
     if any(len(t) > 1 and t[0] == "0" and t.isdigit() for t in texts):
         return None  # a leading zero suggests a code, not a number
@@ -215,9 +207,8 @@ def _judge_numbers(name: str, distinct: pa.Array) -> Finding | None:
 def _judge_counts(name: str, distinct: pa.Array, n_known: int) -> Finding | None:
     """Find whole numbers stored as text that fill their range, as ages do; codes leave gaps."""
     texts: list[str] = distinct.to_pylist()
-    if len(texts) < LEAST_INTEGERS or len(texts) > NEAR_UNIQUE * n_known:
-        return None
-    if not all(_COUNT.fullmatch(text) for text in texts):
+    plausible = LEAST_INTEGERS <= len(texts) <= NEAR_UNIQUE * n_known
+    if not plausible or not all(map(_COUNT.fullmatch, texts)):
         return None
     numbers = [int(text) for text in texts]
     if len(texts) < DENSE * (max(numbers) - min(numbers) + 1):
@@ -277,18 +268,20 @@ def _judge_ids(name: str, column: pa.ChunkedArray) -> Finding | None:
     return Finding(name, "names of rows", "left out", reason, Reading("nothing"))
 
 
-def _styles(
+def _best_style(
     distinct: pa.Array, kind: str, styles: Collection[str], least: int
-) -> dict[str, list[str]]:
-    """Return the styles in which all but a few texts parse, with the texts that don't."""
+) -> tuple[str, list[str]] | None:
+    """Return a style in which all but a few texts parse, and the texts that don't."""
     found = {}
     for style in styles if len(distinct) >= least else ():
         parsed = parse_texts(distinct, kind, style)
-        n_bad = parsed.null_count
-        n_good = len(parsed) - n_bad
-        if n_good >= least and n_bad <= STRAYS and n_good >= MOSTLY * len(parsed):
+        n_good = len(parsed) - parsed.null_count
+        if n_good >= max(least, MOSTLY * len(parsed)) and parsed.null_count <= STRAYS:
             found[style] = distinct.filter(parsed.is_null()).to_pylist()
-    return found
+    # 03/04/2020 may be in March or April: if both styles parse, neither is certain.
+    if not found or found.keys() >= {"%d/%m/%Y", "%m/%d/%Y"}:
+        return None
+    return min(found.items(), key=lambda one: len(one[1]))
 
 
 def _listed(strays: list[str]) -> str:
@@ -301,7 +294,7 @@ def _listed(strays: list[str]) -> str:
 def feature_index(features: Sequence[str], one: Any, where: str) -> int:
     """Return the index of a feature given by name or index; `where` is the option it's from."""
     if isinstance(one, str) and one in features:
-        return list(features).index(one)
+        return features.index(one)
     if isinstance(one, int) and -len(features) <= one < len(features):
         return one % len(features)
     raise ConfigurationError(
@@ -365,18 +358,14 @@ def as_date_styles(dates: Any) -> dict[str, str | None]:
     if dates is None:
         return {}
     given = [dates] if isinstance(dates, str) else dates
-    if isinstance(given, Iterable) and not isinstance(given, Mapping):
-        given = list(given)
-    if not isinstance(given, Iterable) or not all(isinstance(name, str) for name in given):
+    names: list[Any] = list(given) if isinstance(given, Iterable) else [None]
+    if not all(isinstance(name, str) for name in names):
         raise invalid("dates", dates, "names of columns, a mapping of them to styles, or None")
-    if isinstance(given, Mapping):
-        styles = dict(given)
-    else:
-        styles = {}
-        for text in given:
-            name, mark, style = text.rpartition("=")
-            found = mark and (style in DATE_STYLES or "%" in style)
-            styles[name if found else text] = style if found else None
+    styles: dict[str, str | None] = dict(given) if isinstance(given, Mapping) else {}
+    for text in names if not isinstance(given, Mapping) else ():
+        name, mark, style = text.rpartition("=")
+        found = mark and (style in DATE_STYLES or "%" in style)
+        styles[name if found else text] = style if found else None
     for name, style in styles.items():
         if style not in (None, *DATE_STYLES):
             raise invalid(f"dates[{name!r}]", style, ", ".join(DATE_STYLES))

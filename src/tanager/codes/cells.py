@@ -76,13 +76,11 @@ class CellCoder:
 
     def _code(self, row: Sequence[Any]) -> list[int]:
         try:
-            return [
-                coders[type(cell)](cell) for coders, cell in zip(self._coders, row, strict=True)
-            ]
+            pairs = zip(self._coders, row, strict=True)
+            return [coders[type(cell)](cell) for coders, cell in pairs]
         except KeyError:
-            plain = [_plain(cell) for cell in row]
+            pairs = zip(self._coders, map(_plain, row), strict=True)
         try:
-            pairs = zip(self._coders, plain, strict=True)
             return [coders[type(cell)](cell) for coders, cell in pairs]
         except KeyError:
             raise _NeedsTable from None
@@ -133,22 +131,15 @@ class CellCoder:
     def _frame_rows(self, frame: Any) -> Sequence[Any] | None:
         """Return the rows of a small pandas DataFrame; going through Arrow takes a millisecond."""
         names = frame.columns.tolist()
-        if (
-            not self._codebook.named
-            or set(names) != set(self._names)
-            or len(names) > len(self._names)
-        ):
-            return None  # opening it as a table completes it or raises
+        if len(set(names)) < len(names):
+            return None  # opening it as a table raises
         column = getattr(frame, "_get_column_array", None)
         if column is None or len(frame) != 1:
             rows: list[list[Any]] = frame.to_numpy(dtype=object).tolist()
         else:
             # An array of objects would make pandas convert every text column.
             rows = [[column(at)[0] for at in range(len(names))]]
-        if tuple(names) == self._names:
-            return rows
-        place = {name: at for at, name in enumerate(names)}
-        return [[row[place[name]] for name in self._names] for row in rows]
+        return [self._cells(dict(zip(names, row, strict=True))) for row in rows]
 
 
 def _plain(cell: Any) -> Any:

@@ -263,16 +263,13 @@ Column: TypeAlias = CategoricalColumn | NumericColumn
 
 def column_from_dict(data: dict[str, Any]) -> Column:
     """Restore a column from `to_dict`."""
+    name, missing_code = data["name"], data["missing_code"]
     if data["kind"] == "numeric":
-        return NumericColumn(
-            data["name"],
-            np.asarray(data["cuts"], dtype=np.float64),
-            data["missing_code"],
-            str(data["temporal"]),
-        )
+        cuts = np.asarray(data["cuts"], dtype=np.float64)
+        return NumericColumn(name, cuts, missing_code, str(data["temporal"]))
     values = plain_array(data["values"], FAMILY_TYPES[data["family"]])
-    facts = data["missing_code"], bool(data["ordered"]), data.get("other_code")
-    return CategoricalColumn(data["name"], values, *facts)
+    ordered, other_code = bool(data["ordered"]), data.get("other_code")
+    return CategoricalColumn(name, values, missing_code, ordered, other_code)
 
 
 def as_kernel_matrix(x: NDArray[Any]) -> NDArray[Any]:
