@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import methodcaller
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from tanager.codes.audit import (
     Finding,
@@ -20,7 +19,6 @@ from tanager.codes.audit import (
     read_orders,
 )
 from tanager.codes.codebook import Codebook, MatchedTable
-from tanager.codes.columns import CategoricalColumn
 from tanager.codes.groups import check_bins
 from tanager.codes.reading import Reading, read_columns
 from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Chunk, Codes, Rows, exact_weights
@@ -35,15 +33,7 @@ from tanager.codes.seeing import (
     SeenFeature,
     SeenNumeric,
 )
-from tanager.codes.targets import (
-    as_labels,
-    class_array,
-    code_labels,
-    column_labels,
-    no_weight_error,
-    ordered_target,
-    target_column,
-)
+from tanager.codes.targets import Target, code_labels, no_weight_error
 from tanager.codes.values import (
     can_pool,
     family_of,
@@ -54,9 +44,8 @@ from tanager.codes.values import (
 )
 from tanager.engines import FitContext, Sums
 from tanager.errors import DataError, invalid, listed, nearest
-from tanager.numerics import Floats, Ints
+from tanager.numerics import Floats
 from tanager.sources import Source, open_source
-from tanager.sources.gate import check_text
 from tanager.sources.plain import value_type
 
 MAX_SAMPLE = 200_000  # rows of files from which cut points are learned
@@ -113,7 +102,7 @@ def learn_codebook(
     readings |= {one: Reading("nothing") for one in empty}
     why = "every row is missing"
     _add_findings([Finding(one, "empty", "left out", why) for one in empty], context)
-    column, class_labels, order = known.settle(table, seen)
+    column, class_labels, order = known.settle(table, seen.labels)
     _add_findings(pool_rare(seen, raw, missing, context), context)
     numbers, codes, given = seen.sample.take(order)
     weights = None if seen.unit_weights else exact_weights(given, float(seen.total_weight))
@@ -180,51 +169,6 @@ def find_features(table: Source, target: Any, sample_weight: Any) -> list[str]:
     if not features:
         raise DataError("The table has no column besides the target. Pass at least one feature.")
     return features
-
-
-class Target(NamedTuple):
-    """What is known about the classes before the rows are read."""
-
-    name: str
-    column: CategoricalColumn | None
-    dtype: np.dtype[Any]
-    labels: NDArray[np.uint16] | None  # class codes of the rows, if the target isn't a column
-
-    @classmethod
-    def of(cls, target: Any, classes: Any, features: Sequence[str], order: Any = None) -> Target:
-        """Take the classes from an array of labels, or from the list of all classes."""
-        by_name = isinstance(target, str)
-        name = target if by_name else _name_of(target, features)
-        labels, dtype = (None, np.dtype(object)) if by_name else as_labels(target)
-        if order is not None:
-            column, dtype = ordered_target(order, name)
-        elif classes is not None:
-            values, dtype = as_labels(classes)
-            column = target_column(values, name)
-        elif labels is not None:
-            column = target_column(labels, name)
-        else:
-            return cls(name, None, dtype, None)
-        return cls(name, column, dtype, None if labels is None else code_labels(column, labels))
-
-    def settle(self, table: Source, seen: Seen) -> tuple[CategoricalColumn, NDArray[Any], Ints]:
-        """Return the target column, the classes, and the code of each provisional class id."""
-        column, dtype, found = self.column, self.dtype, list(seen.labels)
-        if column is not None and self.labels is not None:
-            return column, class_array(column, dtype), np.array(found, dtype=np.int64)
-        kind = value_type(table.schema.field(self.name).type)
-        labels, found_dtype = column_labels(pa.array(found, kind), self.name)
-        if column is None:
-            column, dtype = target_column(labels, self.name), found_dtype
-        return column, class_array(column, dtype), code_labels(column, labels).astype(np.int64)
-
-
-def _name_of(labels: Any, features: Sequence[str]) -> str:
-    """Return the name of a series of labels; "class" if it has none, or shares a feature's."""
-    name = getattr(labels, "name", None)
-    if not isinstance(name, str) or not name or name in features:
-        return "class"
-    return check_text(name, "The target's name")
 
 
 def _asked_categories(features: list[str], asked: Any) -> list[str]:

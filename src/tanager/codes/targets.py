@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,9 @@ from tanager.codes.values import (
     to_numbers,
 )
 from tanager.errors import ConfigurationError, DataError, invalid, listed
-from tanager.numerics import Floats
-from tanager.sources.gate import admit_array, admit_column
+from tanager.numerics import Floats, Ints
+from tanager.sources import Source
+from tanager.sources.gate import admit_array, admit_column, check_text
 from tanager.sources.plain import EXACT, numpy_dtype, value_type
 
 MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of fixed-width texts
@@ -177,6 +178,53 @@ def code_labels(
             f"{listed(target.values.to_pylist())}. Fit again with {remedy}, or correct the label."
         )
     return codes.astype(np.uint16)
+
+
+class Target(NamedTuple):
+    """What is known about the classes before the rows are read."""
+
+    name: str
+    column: CategoricalColumn | None
+    dtype: np.dtype[Any]
+    labels: NDArray[np.uint16] | None  # class codes of the rows, if the target isn't a column
+
+    @classmethod
+    def of(cls, target: Any, classes: Any, features: Sequence[str], order: Any = None) -> Target:
+        """Take the classes from an array of labels, or from the list of all classes."""
+        by_name = isinstance(target, str)
+        name = target if by_name else _name_of(target, features)
+        labels, dtype = (None, np.dtype(object)) if by_name else as_labels(target)
+        if order is not None:
+            column, dtype = ordered_target(order, name)
+        elif classes is not None:
+            values, dtype = as_labels(classes)
+            column = target_column(values, name)
+        elif labels is not None:
+            column = target_column(labels, name)
+        else:
+            return cls(name, None, dtype, None)
+        return cls(name, column, dtype, None if labels is None else code_labels(column, labels))
+
+    def settle(
+        self, table: Source, seen: Iterable[Any]
+    ) -> tuple[CategoricalColumn, NDArray[Any], Ints]:
+        """Return the target column, the classes, and the codes of the labels in the order seen."""
+        column, dtype, found = self.column, self.dtype, list(seen)
+        if column is not None and self.labels is not None:
+            return column, class_array(column, dtype), np.array(found, dtype=np.int64)
+        kind = value_type(table.schema.field(self.name).type)
+        labels, found_dtype = column_labels(pa.array(found, kind), self.name)
+        if column is None:
+            column, dtype = target_column(labels, self.name), found_dtype
+        return column, class_array(column, dtype), code_labels(column, labels).astype(np.int64)
+
+
+def _name_of(labels: Any, features: Sequence[str]) -> str:
+    """Return the name of a series of labels; "class" if it has none, or shares a feature's."""
+    name = getattr(labels, "name", None)
+    if not isinstance(name, str) or not name or name in features:
+        return "class"
+    return check_text(name, "The target's name")
 
 
 def check_no_null(labels: pa.Array, name: str | None = None, start: int = 0) -> None:
