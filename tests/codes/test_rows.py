@@ -26,10 +26,10 @@ def test_a_network_refuses_codes_of_another_shape_or_type(network, method):
     assert np.isfinite(ask(np.full((2, 4), 255, np.uint8))).all()  # unknown
     np.testing.assert_array_equal(ask(np.asfortranarray(good)), ask(good.astype(np.uint16)))
     for shape in ((1, 4), (3, 4), (4, 2), (2,), (2, 4, 1)):
-        with pytest.raises(DataError, match=r"allowed is \(2, n_rows\)"):
+        with pytest.raises(DataError, match=r"allowed are \(2, n_rows\)"):
             ask(np.zeros(shape, np.uint8))
     for kind in (np.int64, np.int8, np.float64, ">u2", bool):
-        with pytest.raises(DataError, match="allowed are uint8 and uint16"):
+        with pytest.raises(DataError, match=r"allowed are .* uint8 or uint16"):
             ask(good.astype(kind))
 
 

@@ -129,10 +129,7 @@ class Codebook(Frozen):
     def encode_labels(
         self, y: Any, *, name: str | None = None, start: int = 0
     ) -> NDArray[np.uint16]:
-        """Return the class codes of labels; raise if a label is unseen.
-
-        Error messages call the column `name` and count its rows from `start`.
-        """
+        """Return the class codes of labels; errors call them `name` and count from `start`."""
         return code_labels(self.target, as_labels(y, name=name, start=start)[0])
 
     def forget_numbers(self) -> Codebook:

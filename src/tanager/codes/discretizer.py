@@ -26,8 +26,7 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     Attributes
     ----------
     cuts_ : list of ndarray of float64
-        The inner bin edges of each column, ascending; a value equal to an edge
-        goes to the left.
+        The inner bin edges of each column, ascending; a value equal to an edge goes to the left.
     n_bins_ : ndarray of int64, shape (n_features,)
         The number of intervals of each column.
     classes_ : ndarray
@@ -38,16 +37,15 @@ class MDLDiscretizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    `transform` returns int64 codes, 0 for the lowest interval. A missing value
-    (NaN) gets the code after the last interval, whether or not `fit` saw one.
-    Infinite numbers are rejected. Each column is sorted once; past 134
-    million numbers, cuts are learned from a sample of the rows.
+    `transform` returns int64 codes, 0 for the lowest interval. A missing value (NaN) gets the code
+    after the last interval, whether or not `fit` saw one. Infinite numbers are rejected. Each
+    column is sorted once; past 134 million numbers, cuts are learned from a sample of the rows.
 
     References
     ----------
-    U. M. Fayyad and K. B. Irani (1993). Multi-interval discretization of
-    continuous-valued attributes for classification learning. Proceedings of
-    the 13th International Joint Conference on Artificial Intelligence, 1022-1027.
+    U. M. Fayyad and K. B. Irani (1993). Multi-interval discretization of continuous-valued
+    attributes for classification learning. Proceedings of the 13th International Joint Conference
+    on Artificial Intelligence, 1022-1027.
 
     Examples
     --------

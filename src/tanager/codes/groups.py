@@ -123,8 +123,6 @@ def see_numbers(values: NDArray[Any], weights: NDArray[np.float64] | None) -> Se
     If there are more than 100,000 rows, one is drawn from each of as many equal stretches; the
     smallest and largest number are still those of all rows. A row of weight 2 counts twice.
 
-    Examples
-    --------
     >>> see_numbers(np.array([3.0, 1.0, 3.0, 7.0]), None)
     SeenNumbers(ends=array([1., 3., 7.]), counts=array([1., 2., 1.]))
     """
@@ -181,16 +179,12 @@ def mdl_cuts(
         return np.empty(0)
     if weights is None:
         weights = np.ones(values.shape[0])
-    counted = _count_integers(values, labels, n_classes, weights)
-    if counted is None:
+    rows = _count_integers(values, labels, n_classes, weights)
+    if rows is None:
         order = np.argsort(values)
-        ordered = values[order].astype(np.float64)
-        labels, weights = labels[order], weights[order]
-    else:
-        ordered, labels, weights = counted
-    found = np.empty(ordered.shape[0], dtype=np.int64)
-    n_cuts = native.split_by_mdl(ordered, labels, weights, n_classes, found)
-    firsts = found[:n_cuts]
+        rows = values[order].astype(np.float64), labels[order], weights[order]
+    ordered, found = rows[0], np.empty(len(rows[0]), dtype=np.int64)
+    firsts = found[: native.split_by_mdl(*rows, n_classes, found)]
     return midpoints(ordered[firsts - 1], ordered[firsts])
 
 
@@ -223,10 +217,9 @@ def _count_integers(
 def learn_groups(counts: Floats, n_ordered: int) -> Groups:
     """Return the group of each value of a feature, from N(x, y), shape (arity, n_classes).
 
-    Ordered values are split where the classes clearly separate (minimum
-    description length), then the heaviest group is halved until there are
-    five; if there are more than eight, groups are merged at the least loss of
-    information about the class. Unordered values aren't grouped.
+    Ordered values are split where the classes clearly separate (minimum description length), then
+    the heaviest group is halved until there are five; more than eight are merged at the least loss
+    of information about the class. Unordered values aren't grouped.
     """
     arity, n_classes = counts.shape
     if n_ordered <= FEWEST:
@@ -305,9 +298,7 @@ def _by_edges(edges: list[int], arity: int) -> Groups:
 
 
 def join_values(shares: Floats, n_ordered: int, most: int) -> Groups:
-    """Return at most `most` groups of neighbouring values, the most informative about the class.
-
-    Used for display; expects P(x, y) or N(x, y), shape (arity, n_classes).
+    """Return at most `most` groups of values, for display, from P(x, y), (arity, n_classes).
 
     >>> shares = np.array([[3, 1], [3, 1], [2, 2], [0, 4], [0, 4], [1, 1]]) / 22
     >>> join_values(shares, n_ordered=5, most=3).tolist()

@@ -1,7 +1,4 @@
-"""Folds, samples and fingerprints of rows, based on a hash of the seed and row index.
-
-They are therefore the same for any number of threads and any chunking, and don't have to be stored.
-"""
+"""Folds, samples and fingerprints of rows by a hash of seed and index: the same in any chunking."""
 
 from __future__ import annotations
 
@@ -154,10 +151,7 @@ class RowSample:
             self._blocks = [self._below_bound(block) for block in self._blocks]
 
     def take(self, order: Ints) -> tuple[list[Floats], NDArray[np.uint16], Floats]:
-        """Remove and return the rows in table order: numbers by column, classes, weights.
-
-        Missing numbers are NaN; label k is class order[k].
-        """
+        """Remove and return numbers by column (NaN: missing), classes order[label], and weights."""
         blocks, self._blocks = self._blocks, []
         if not blocks:
             return [], np.zeros(0, np.uint16), np.zeros(0)

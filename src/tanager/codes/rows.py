@@ -46,13 +46,11 @@ class EqualByArrays:
     """Compares dataclasses field by field, and arrays element by element."""
 
     def __eq__(self, other: object) -> bool:
-        return type(self) is type(other) and all(
-            np.array_equal(mine, theirs) if isinstance(mine, np.ndarray) else bool(mine == theirs)
-            for mine, theirs in (
-                (getattr(self, field.name), getattr(other, field.name))
-                for field in fields(self)  # type: ignore[arg-type]
-            )
-        )
+        if type(self) is not type(other):
+            return False
+        names = (field.name for field in fields(self))  # type: ignore[arg-type]
+        pairs = ((getattr(self, name), getattr(other, name)) for name in names)
+        return all(np.array_equal(a, b) if isinstance(a, np.ndarray) else a == b for a, b in pairs)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -80,15 +78,12 @@ class Domain(EqualByArrays):
     def check_codes(self, codes: Codes) -> Codes:
         """Return codes as the compiled loops expect them; codes from the arity on mean unknown."""
         given = np.asarray(codes)
-        if given.ndim != 2 or given.shape[0] != self.n_features:
+        fits = given.ndim == 2 and given.shape[0] == self.n_features
+        if not fits or given.dtype not in (np.uint8, np.uint16):
             raise DataError(
-                f"Codes of shape {given.shape} were given; allowed is ({self.n_features}, n_rows), "
-                "one row per feature of the codebook. Codebook.encode makes them."
-            )
-        if given.dtype not in (np.uint8, np.uint16):
-            raise DataError(
-                f"Codes of type {given.dtype} were given; allowed are uint8 and uint16. "
-                "Codebook.encode makes them."
+                f"Codes of shape {given.shape} and type {given.dtype} were given; allowed are "
+                f"({self.n_features}, n_rows), one row per feature of the codebook, and uint8 or "
+                "uint16. Codebook.encode makes them."
             )
         return np.ascontiguousarray(given)
 
@@ -121,16 +116,7 @@ class Chunk(NamedTuple):
 
     def take(self, mask: NDArray[np.bool_]) -> Chunk:
         """Return a copy of the rows where the mask, shape (n_rows,), is true."""
-        if mask.all():
-            return self
-        index = self.indices[mask]
-        return Chunk(
-            np.ascontiguousarray(self.codes[:, mask]),
-            self.labels[mask],
-            None if self.weights is None else self.weights[mask],
-            int(index[0]) if len(index) else self.start,
-            index,
-        )
+        return self if mask.all() else self._select(mask)
 
     def split(self, step: int) -> Iterator[Chunk]:
         """Yield consecutive rows, `step` at a time but at least one."""
@@ -138,11 +124,15 @@ class Chunk(NamedTuple):
             yield self
             return
         for low in range(0, self.n_rows, max(1, step)):
-            part = slice(low, low + max(1, step))
-            index = self.indices[part]
-            weights = None if self.weights is None else self.weights[part]
-            codes = np.ascontiguousarray(self.codes[:, part])
-            yield Chunk(codes, self.labels[part], weights, int(index[0]), index)
+            yield self._select(slice(low, low + max(1, step)))
+
+    def _select(self, which: slice | NDArray[np.bool_]) -> Chunk:
+        """Return a copy of some rows."""
+        index = self.indices[which]
+        start = int(index[0]) if len(index) else self.start
+        weights = None if self.weights is None else self.weights[which]
+        codes = np.ascontiguousarray(self.codes[:, which])
+        return Chunk(codes, self.labels[which], weights, start, index)
 
 
 # Maps row indices to a mask of the selected rows; picklable.
@@ -153,8 +143,7 @@ class Rows:
     """Rows of one domain as codes, kept where they were coded; immutable.
 
     Created by `learn_codebook`, by `in_memory`, or from other rows by `subset`. Reading them again
-    is cheap: rows are coded only once. `total_weight` is computed on first access unless it is
-    passed.
+    is cheap. `total_weight` is computed on first access unless it is passed.
 
     >>> domain = Domain(("a",), np.array([3]), 2)
     >>> codes, labels = np.array([[0, 2, 1]], np.uint8), np.array([0, 1, 1], np.uint16)
@@ -189,10 +178,7 @@ class Rows:
         weights: Floats | None = None,
         block_rows: int = BLOCK_ROWS,
     ) -> Rows:
-        """Return arrays as rows, in chunks of `block_rows`.
-
-        Shapes are (n_features, n_rows), (n_rows,) and (n_rows,); weights come from `exact_weights`.
-        """
+        """Return arrays as rows, in chunks of `block_rows`; shapes are those of a `Chunk`."""
         codes, n_rows = domain.check_codes(codes), labels.shape[0]
         lengths = {codes.shape[1], n_rows, n_rows if weights is None else weights.shape[0]}
         if len(lengths) > 1 or labels.max(initial=0) >= max(domain.n_classes, 1):
@@ -233,10 +219,7 @@ class Rows:
         return Rows(self.domain, pieces, weighted=self.weighted)
 
     def weighed(self, factor: Callable[[Chunk], Floats], more: Chunk) -> Rows:
-        """Return the rows with their weights multiplied, followed by `more` weighted rows.
-
-        `factor` is picklable, and returns the factors for a chunk's rows, (n_rows,).
-        """
+        """Return the rows with weights multiplied by a picklable `factor`, and `more` of them."""
         weigh = partial(_weigh, factor=factor)
         pieces = [PieceView(piece, partial(weigh, total=0.0)) for piece in self._pieces]
         total = Rows(self.domain, [*pieces, KeptChunk(more)], weighted=True).total_weight
