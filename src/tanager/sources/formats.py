@@ -19,7 +19,7 @@ from zipfile import ZipFile
 import pyarrow as pa
 
 from tanager.errors import DataError, explaining, one_line, requiring
-from tanager.sources.plain import check_columns, plain_schema
+from tanager.sources.plain import cast_schema, check_columns, plain_schema
 from tanager.sources.remote import RemoteFile, local_copy
 from tanager.sources.source import BATCH_ROWS, Batches, Source, check_names
 
@@ -74,10 +74,8 @@ def open_unpacked(path: Path | RemoteFile) -> pa.NativeFile:
 
 
 def _is_absurd(error: MemoryError, path: Path | RemoteFile) -> bool:
-    """Return whether more bytes were requested than can exist, due to a corrupt size.
-
-    That is, than can be addressed, or decompressed: no codec compresses 2^17 bytes into one.
-    """
+    """Return whether more bytes were requested than can exist, due to a corrupt size."""
+    # That is, than can be addressed, or decompressed: no codec compresses 2^17 bytes into one.
     asked = re.search(r"size (\d+)", str(error))
     most = path.stat().st_size << 17 if isinstance(path, Path) else ADDRESSABLE
     return asked is not None and int(asked[1]) > min(most, ADDRESSABLE)
@@ -112,12 +110,9 @@ class ParquetTable(TableFile):
         self.path = path
         with open_bytes(path) as bytes_of_file, pq.ParquetFile(bytes_of_file) as file:
             stored, metadata = file.schema_arrow, file.metadata
-        self._dictionaries = [field.name for field in stored if field.type in _STRINGS]
-        for at, field in enumerate(stored):
-            if field.type in _STRINGS:
-                kind = pa.dictionary(pa.int32(), field.type)
-                stored = stored.set(at, pa.field(field.name, kind))
-        self.schema = plain_schema(stored)
+        texts = [field for field in stored if field.type in _STRINGS]
+        self._dictionaries = {one.name: pa.dictionary(pa.int32(), one.type) for one in texts}
+        self.schema = plain_schema(cast_schema(stored, self._dictionaries))
         self.n_rows = metadata.num_rows
         groups = range(metadata.num_row_groups)
         self._group_rows = [metadata.row_group(i).num_rows for i in groups]
@@ -138,7 +133,7 @@ class ParquetTable(TableFile):
             open_bytes(self.path) as bytes_of_file,
             pq.ParquetFile(
                 bytes_of_file,
-                read_dictionary=self._dictionaries,
+                read_dictionary=list(self._dictionaries),
                 pre_buffer=isinstance(self.path, RemoteFile),
                 buffer_size=_BUFFER_BYTES,
             ) as file,
@@ -217,12 +212,9 @@ def read_whole(paths: Sequence[Path | RemoteFile], kind: str) -> Source:
 
 def unify_schemas(schemas: Sequence[pa.Schema], parts: str) -> pa.Schema:
     """Return types that can hold the data of all parts of a table."""
-    try:
+    what = f"{parts} have different types in a column"
+    with explaining(what, "Convert it to one type.", pa.ArrowException):
         return pa.unify_schemas(schemas, promote_options="permissive")
-    except pa.ArrowException as error:
-        raise DataError(
-            f"{parts} have different types in a column: {error} Convert it to one type."
-        ) from error
 
 
 def _read_json(path: Path) -> pa.Table:

@@ -1,8 +1,7 @@
 """Convert columns and labels of any kind to types that the rest of the package handles.
 
 NumPy arrays keep a dtype that Arrow and the compiled loops support; everything else becomes one
-Arrow array of a plain type: no views or wrapper types, validated before use. Distinct values stay
-distinct.
+Arrow array of a plain type, validated. Distinct values stay distinct.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.errors import ColumnTypeError, DataError
+from tanager.errors import ColumnTypeError, DataError, explaining
 from tanager.escaping import abridged
 from tanager.sources.plain import check_columns, join_chunks, plain_column
 
@@ -100,9 +99,8 @@ def _pandas_conversion(kind: Any, what: str) -> Callable[[Any], Any] | None:
     if type(kind).__name__ == "PeriodDtype":
         return lambda column: column.dt.to_timestamp()
     # From pandas.cut: Arrow has no such categories, so their names are used instead.
-    if str(getattr(getattr(kind, "categories", None), "dtype", "")).startswith(
-        ("interval", "period")
-    ):
+    categories = getattr(getattr(kind, "categories", None), "dtype", "")
+    if str(categories).startswith(("interval", "period")):
         return lambda column: column.cat.rename_categories(str)
     return None
 
@@ -125,10 +123,8 @@ def _not_unicode(what: str, where: str) -> DataError:
 
 def _from_arrow(values: pa.Array | pa.ChunkedArray, what: str) -> pa.Array:
     column = values if isinstance(values, pa.ChunkedArray) else pa.chunked_array([values])
-    try:
+    with explaining(f"{what} cannot be read", "Recreate it.", pa.ArrowInvalid):
         check_columns(pa.table({"": column}))
-    except pa.ArrowInvalid as error:
-        raise DataError(f"{what} cannot be read: {error}. Recreate it.") from error
     return join_chunks(plain_column(column, what))
 
 
@@ -138,10 +134,8 @@ def _from_numpy(values: NDArray[Any], what: str) -> pa.Array:
     kind = values.dtype.kind
     if kind in "US":
         return _from_fixed_texts(values, what)
-    if kind == "T":
-        values, kind = values.astype(object), "O"
-    if kind == "O":
-        return _from_objects(values, what)
+    if kind in "OT":
+        return _from_objects(values.astype(object, copy=False), what)
     if kind == "c":
         raise complex_error(what)
     try:
@@ -212,15 +206,12 @@ def _from_objects(values: NDArray[Any], what: str) -> pa.Array:
 
 
 def _times(values: NDArray[Any]) -> list[Any]:
-    """Return Python dates, times or durations; dates among instants become midnights.
-
-    Arrow would cut instants among dates to days, and count numbers from 1970.
-    """
+    """Return Python dates, times or durations; dates among instants become midnights."""
     found = [None if _is_gap(value) else value for value in values]
     present = [value for value in found if value is not None]
     if not any(all(isinstance(value, kind) for value in present) for kind in _TIMES):
-        raise TypeError("dates, times or durations among other values")
-    if any(isinstance(value, datetime) for value in present):
+        raise TypeError("dates, times or durations among other values")  # Arrow counts from 1970
+    if any(isinstance(value, datetime) for value in present):  # Arrow cuts them to days
         for at, value in enumerate(found):
             if value is not None and not isinstance(value, datetime):
                 found[at] = datetime.combine(value, time())
@@ -230,10 +221,8 @@ def _times(values: NDArray[Any]) -> list[Any]:
 def _instants(values: NDArray[Any]) -> NDArray[Any]:
     """Return NumPy dates or durations in the finest of their units."""
     kind = "M8" if any(isinstance(value, np.datetime64) for value in values) else "m8"
-    if any(
-        isinstance(value, str | bytes | Real) and not isinstance(value, _INSTANTS)
-        for value in values
-    ):
+    others = [value for value in values if not isinstance(value, _INSTANTS)]
+    if any(isinstance(value, str | bytes | Real) for value in others):
         raise TypeError("instants among other values")
     return admit_array(np.array(values.tolist(), dtype=kind))
 
@@ -246,9 +235,9 @@ def _from_mixed(values: NDArray[Any], what: str) -> pa.Array:
     for text in texts:
         check_text(text, what)
     strange = [v for v in present if not isinstance(v, str | Real | Decimal | np.bool_)]
-    if strange and isinstance(strange[0], complex):
-        raise complex_error(what)
     if strange:
+        if isinstance(strange[0], complex):
+            raise complex_error(what)
         raise ColumnTypeError(
             f"{what} holds a {type(strange[0]).__name__}: every argument must be a string or a "
             "number. Convert its values to one of them, or drop the column."

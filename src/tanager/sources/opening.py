@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tanager.errors import ColumnTypeError, DataError, invalid
+from tanager.errors import ColumnTypeError, DataError, explaining, invalid
 from tanager.registry import load_plugin
 from tanager.sources.datasets import (
     DATABASES,
@@ -184,7 +184,10 @@ def _open(X: Any) -> Source:
     if library == "pyiceberg" and name in ("Table", "StaticTable"):
         return open_iceberg(X)
     if hasattr(X, "__arrow_c_stream__"):
-        return _open_stream(X)
+        hint = "Cast the column to a type that Arrow has."
+        with explaining(f"The {name} cannot be read", hint, pa.ArrowInvalid):
+            X = pa.RecordBatchReader.from_stream(X).read_all()
+        return _open_table(X)
     if hasattr(X, "__array__") or hasattr(X, "__array_interface__"):
         return _open_array(np.asarray(X))
     hint = " Collect it first: X.collect()." if hasattr(X, "collect") else ""
@@ -192,23 +195,10 @@ def _open(X: Any) -> Source:
     raise DataError(f"X is a {type(X).__name__}.{hint} Allowed: {_KINDS}.")
 
 
-def _open_stream(X: Any) -> Source:
-    try:
-        table = pa.RecordBatchReader.from_stream(X).read_all()
-    except pa.ArrowInvalid as error:
-        raise DataError(
-            f"The {type(X).__name__} cannot be read: {error}. Cast the column to a type that "
-            "Arrow has."
-        ) from error
-    return _open_table(table)
-
-
 def _open_table(table: pa.Table) -> Source:
     """Open a table made by other code, possibly from a file that wasn't validated."""
-    try:
+    with explaining("The table cannot be read", "Recreate it.", pa.ArrowInvalid):
         check_columns(table)
-    except pa.ArrowInvalid as error:
-        raise DataError(f"The table cannot be read: {error} Recreate it.") from error
     return Source.of_table(table)
 
 

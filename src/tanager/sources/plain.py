@@ -5,7 +5,7 @@ Their numbers become NumPy arrays without importing pandas, as Arrow's own conve
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -97,6 +97,11 @@ def _wide_decimal(kind: pa.DataType) -> pa.DataType:
     """Return a decimal of 128 or 256 bits: Arrow lacks most functions for narrower ones."""
     wide = pa.decimal128 if kind.precision <= _DECIMAL128_DIGITS else pa.decimal256
     return wide(kind.precision, kind.scale)
+
+
+def cast_schema(schema: pa.Schema, kinds: Mapping[str, pa.DataType]) -> pa.Schema:
+    """Return the schema with the types of some columns replaced."""
+    return pa.schema([(field.name, kinds.get(field.name, field.type)) for field in schema])
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
@@ -202,8 +207,8 @@ def check_columns(table: pa.Table | pa.RecordBatch) -> None:
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the batch with the schema's columns, order and types, validated."""
     check_columns(batch)
-    arrays = []
-    for field in schema:
-        array = batch.column(batch.schema.get_field_index(field.name))
-        arrays.append(cast_plain(array, field.type, f"Column {field.name!r}"))
+    arrays = [
+        cast_plain(batch.column(field.name), field.type, f"Column {field.name!r}")
+        for field in schema
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

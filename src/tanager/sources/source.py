@@ -21,7 +21,14 @@ import pyarrow as pa
 
 from tanager.errors import ConfigurationError, DataError, explaining, listed
 from tanager.sources.gate import admit_array, check_text
-from tanager.sources.plain import cast_batch, is_text, join_chunks, plain_numbers, plain_table
+from tanager.sources.plain import (
+    cast_batch,
+    cast_schema,
+    is_text,
+    join_chunks,
+    plain_numbers,
+    plain_table,
+)
 from tanager.sources.remote import changed_error
 
 if TYPE_CHECKING:
@@ -39,10 +46,7 @@ class SourcePart(ABC):
 
     @abstractmethod
     def read(self, schema: pa.Schema) -> Batches:
-        """Iterate over some columns, in this order and with these types.
-
-        A batch has at most `BATCH_ROWS` rows.
-        """
+        """Iterate over some columns in this order and type, at most `BATCH_ROWS` rows at a time."""
 
     def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:  # noqa: ARG002
         """Return columns that form a numeric matrix, (n_rows, n_columns), or None if they don't."""
@@ -98,17 +102,11 @@ class TablePart(SourcePart):
         return self._hashed[field.name]
 
 
-@dataclass(frozen=True, eq=False)
 class ArrayPart(SourcePart):
     """One batch of a NumPy matrix."""
 
-    array: NDArray[Any]
-    names: tuple[str, ...]
-
-    @property
-    def n_rows(self) -> int:  # type: ignore[override]
-        """Number of rows."""
-        return int(self.array.shape[0])
+    def __init__(self, array: NDArray[Any], names: tuple[str, ...]) -> None:
+        self.array, self.names, self.n_rows = array, names, len(array)
 
     def matrix(self, columns: Sequence[str]) -> NDArray[Any] | None:
         """Return the columns as a matrix, copying only if necessary."""
@@ -265,7 +263,7 @@ class Source:
     ) -> Source:
         """Return a view with some columns transformed, possibly to another type."""
         both = {name: (*self._changes.get(name, ()), one) for name, one in changes.items()}
-        schema = _cast(self.schema, kinds or {})
+        schema = cast_schema(self.schema, kinds or {})
         return self._view(schema=schema, _changes={**self._changes, **both})
 
     def as_text(self, columns: Collection[str]) -> Source:
@@ -295,7 +293,9 @@ class Source:
     def _retype(self, kinds: Mapping[str, pa.DataType]) -> Source:
         """Return a view in which the parts read stored columns with other types."""
         own = {name: kind for name, kind in kinds.items() if name not in self._changes}
-        return self._view(schema=_cast(self.schema, own), _stored=_cast(self._stored, own))
+        return self._view(
+            schema=cast_schema(self.schema, own), _stored=cast_schema(self._stored, own)
+        )
 
     def _view(self, **facts: Any) -> Source:
         twin = copy.copy(self)
@@ -305,11 +305,6 @@ class Source:
 
     def __repr__(self) -> str:
         return f"Source({self.n_rows:,} rows, {len(self.names)} columns)"
-
-
-def _cast(schema: pa.Schema, kinds: Mapping[str, pa.DataType]) -> pa.Schema:
-    """Return the schema with the types of some columns replaced."""
-    return pa.schema([(field.name, kinds.get(field.name, field.type)) for field in schema])
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,7 +319,7 @@ class _KnownPart(SourcePart):
         """Iterate over the rows."""
         kinds = {field.name: field.type for field in schema}
         kinds = {name: kind for name, kind in kinds.items() if name not in self.fragment.changes}
-        one = replace(self.fragment, stored=_cast(self.fragment.stored, kinds))
+        one = replace(self.fragment, stored=cast_schema(self.fragment.stored, kinds))
         for batch in one.batches(list(dict.fromkeys([*schema.names, *self.needed]))):
             known = pa.array(_known(batch.select(list(self.needed))))
             yield batch.select(schema.names).filter(known)

@@ -15,7 +15,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from tanager.errors import ColumnWarning, ConfigurationError, DataError, invalid, one_line
+from tanager.errors import (
+    ColumnWarning,
+    ConfigurationError,
+    DataError,
+    explaining,
+    invalid,
+    one_line,
+)
 from tanager.sources.formats import TableFile, open_unpacked
 from tanager.sources.plain import plain_array
 from tanager.sources.remote import RemoteFile
@@ -201,32 +208,24 @@ def _lines(handle: Any) -> Iterator[str]:
 
 
 def _header(path: Path | RemoteFile, style: TextStyle) -> tuple[list[str], str]:
-    try:
+    """Return the cells of the first line that isn't blank, and the delimiter."""
+    packed = (zlib.error, EOFError, pa.ArrowException, OSError)
+    damaged = "The file may be truncated or damaged; write it again."
+    encoding = "Name its encoding, for example latin-1 or cp1252."
+    with (
+        explaining(f"{path} is not written in {style.encoding}", encoding, UnicodeError),
+        explaining(f"{path}: the header cannot be read", "Look for an unclosed quote.", csv.Error),
+        explaining(f"{path} cannot be unpacked", damaged, *packed),
+    ):
         with _open_text(path, style) as handle:
             line = next((line for line in _lines(handle) if line.strip()), "")
-            if len(line) == BLOCK_BYTES and not line.endswith("\n"):
-                raise DataError(
-                    f"{path}: the header has more than {BLOCK_BYTES:,} characters. Pass a file "
-                    "whose first line names the columns."
-                )
-            delimiter = max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", line).count)
         if not line:
             raise DataError(f"{path} is empty: no header and no rows. Pass a file with both.")
+        if len(line) == BLOCK_BYTES and not line.endswith("\n"):
+            raise DataError(
+                f"{path}: the header has more than {BLOCK_BYTES:,} characters. Pass a file whose "
+                "first line names the columns."
+            )
+        delimiter = max(_DELIMITERS, key=re.sub(r'"[^"]*"', "", line).count)
         with _open_text(path, style) as handle:
             return next(filter(None, csv.reader(_lines(handle), delimiter=delimiter))), delimiter
-    except UnicodeError as error:
-        raise DataError(
-            f"{path} is not written in {style.encoding} ({error}). "
-            "Name its encoding, for example latin-1 or cp1252."
-        ) from error
-    except csv.Error as error:
-        raise DataError(
-            f"{path}: the header cannot be read ({error}). Look for an unclosed quote."
-        ) from error
-    except MemoryError:  # may also be an ArrowException
-        raise
-    except (zlib.error, EOFError, pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{path} cannot be unpacked ({error}). The file may be truncated or damaged; write it "
-            "again."
-        ) from error
