@@ -428,7 +428,7 @@ def _slots(rng):
     slots = Slots.build(padded, filled, arities, n_classes)
     slots = slots._replace(n_slots=np.array([1, 2, 3]))
     full = slots._replace(n_slots=np.full(3, 3))
-    model = Model.start(full, n_classes, rng)
+    model = Model.start(full, rng)
     codes = codes_of(rng, arities, 30, np.int32)
     return slots, full, model, codes, n_classes
 
@@ -462,7 +462,7 @@ def step_tables(rng):
         if share:
             model.share(full)
         gradient = rng.normal(size=(30, n_classes))
-        space = slots.workspace(n_classes)
+        space = slots.workspace()
         chosen = np.array([0, 1, 2])
         yield [*slots[:7], codes, codes, chosen, gradient, 0.03, 0, *model.tables, *space]
         if not share:

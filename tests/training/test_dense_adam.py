@@ -16,7 +16,7 @@ from tests.oracles.dense_adam import dense_gradient, step_all
 def model_of(seed=0):
     """Return a feature with a parent of three values, and one without; two classes."""
     slots = Slots.build([[NO_PARENT], [NO_PARENT, 0]], [[1], [1, 3]], np.array([3, 2]), 2)
-    return slots, Model.start(slots, 2, np.random.default_rng(seed))
+    return slots, Model.start(slots, np.random.default_rng(seed))
 
 
 def test_the_gradient_is_that_of_finite_differences():
@@ -68,7 +68,7 @@ def test_a_table_that_rests_and_comes_back_is_where_the_definition_has_it():
     model.normalise(slots)
     by_definition = model.copy()
     rng = np.random.default_rng(2)
-    space = slots.workspace(2)
+    space = slots.workspace()
     for step in range(1, 1200):
         # Slot 1 of the second feature is drawn at first, then for a while not, then again; its
         # third context is hardly ever in a batch.

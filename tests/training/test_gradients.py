@@ -36,7 +36,7 @@ def problem():
     rng = np.random.default_rng(11)
     columns = [[-1 if c is None else c for c in slots] for slots in COLUMNS]
     slots = Slots.build(columns, SIZES, ARITIES, N_CLASSES)
-    model = Model.start(slots, N_CLASSES, np.random.default_rng(2))
+    model = Model.start(slots, np.random.default_rng(2))
     codes = np.stack([rng.integers(0, a + 1, 40) for a in ARITIES], axis=1).astype(np.uint8)
     weights = rng.uniform(0.5, 2.0, 40)
     rows = TrainingRows(codes, rng.integers(0, N_CLASSES, 40), weights)
@@ -225,7 +225,7 @@ def test_small_tables_get_small_batches():
 
 def test_entropy_of_uniform_logits_is_the_log_of_the_choices():
     slots = Slots.build([[-1], [-1, 0, 0]], [[1], [1, 2, 2]], np.array([2, 2]), 2)
-    model = Model.start(slots, 2, np.random.default_rng(0))
+    model = Model.start(slots, np.random.default_rng(0))
     assert entropy(model.log_choice(slots)) == pytest.approx(np.log(3))
     assert entropy(np.zeros((1, 1))) == 0.0
 

@@ -182,9 +182,9 @@ def _pseudo_error(
     """Train on a fold with every other feature, or k of them, a candidate; error in per cent."""
     from tanager.engines import FitContext
     from tanager.losses import HybridMargin
-    from tanager.structure.differentiable import Arborescence, with_frequencies
+    from tanager.structure.differentiable import Arborescence
     from tanager.training import Training
-    from tanager.training.model import NO_PARENT, Model, Slots, TrainingRows
+    from tanager.training.model import NO_PARENT, Slots, TrainingRows
     from tanager.training.optimiser import ParentSearch, Task, fit, most_probable, scores
 
     codes, labels, n_train = _fold(path, fold)
@@ -212,14 +212,10 @@ def _pseudo_error(
         Arborescence(slots) if kind == "arborescence" else ParentSearch(),
         (804, seed),
         "pseudo TAN",
+        generative=True,
     )
     rows = TrainingRows(codes[:, :n_train].T.copy(), labels[:n_train], None)
-    model, _ = fit(
-        task,
-        rows,
-        lambda given, rng: with_frequencies(Model.start(slots, n_classes, rng), slots, given),
-        FitContext(),
-    )
+    model, _ = fit(task, rows, FitContext())
     chosen = most_probable(model, slots, task.parents)
     held_out = TrainingRows(codes[:, n_train:].T.copy(), labels[n_train:], None)
     return 100 * scores(model, slots, held_out, chosen)[0]

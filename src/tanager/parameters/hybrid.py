@@ -6,13 +6,13 @@ from dataclasses import KW_ONLY, dataclass
 from math import prod
 
 from tanager.counts import Counts
-from tanager.losses import Loss, resolve_loss
+from tanager.losses import Loss
 from tanager.parameters import ParameterLearner
 from tanager.parameters.tables import DenseTable, Tables, family_members
 from tanager.structure import FitPlan, Structure
 from tanager.training import Training
-from tanager.training.model import NO_PARENT, Model, Slots, TrainingRows
-from tanager.training.optimiser import Task, Trained, fit
+from tanager.training.model import NO_PARENT, Slots, TrainingRows
+from tanager.training.optimiser import Trained
 
 TRAINING_STREAM = 803
 
@@ -67,7 +67,7 @@ class Hybrid(Trained, ParameterLearner):
         """Train the tables, or keep those learned with the structure."""
         context = plan.context
         self._choose("joint", ("keep", "restart"))
-        training = self.resolve_training()
+        self.resolve_training()
         joint, record = plan.joint_tables, context.record("parameters")
         whole = structure.selected == tuple(range(len(structure.names)))
         known = joint and whole and structure.parent_indices == joint.parent_indices
@@ -86,9 +86,8 @@ class Hybrid(Trained, ParameterLearner):
         slots = Slots.build(columns, sizes, own, n_classes, names, check)
         rows = TrainingRows.of(counts.rows.gather(), structure.selected)
         rows = rows.join(several, own) if several else rows
-        stream, loss = (TRAINING_STREAM,), resolve_loss(self.loss)
-        task = Task(slots, loss, training, None, stream, "tables by gradient")
-        model, info = fit(task, rows, lambda _, rng: Model.start(slots, n_classes, rng), context)
+        stage = "tables by gradient"
+        model, info = self.train_tables(slots, rows, context, key=(TRAINING_STREAM,), stage=stage)
         record.update(info)
         shapes = [arities[family_members(structure, at)] for at in range(len(parents))]
         tables = [

@@ -13,7 +13,7 @@ import numpy as np
 
 from tanager.counts import Counts
 from tanager.errors import ConfigurationError, invalid
-from tanager.losses import Loss, resolve_loss
+from tanager.losses import Loss
 from tanager.numerics import Floats, Ints
 from tanager.structure.constraints import Limits
 from tanager.structure.order_based import given_order
@@ -21,11 +21,10 @@ from tanager.structure.simple import parents_by_index
 from tanager.structure.structure import FitPlan, JointLearner, JointTables, Structure
 from tanager.structure.tan import maximum_arborescence
 from tanager.training import Training
-from tanager.training.model import NO_PARENT, Model, Slots, TrainingRows
-from tanager.training.optimiser import ParentSearch, Task, Trained, fit, most_probable
+from tanager.training.model import NO_PARENT, Slots, TrainingRows
+from tanager.training.optimiser import ParentSearch, Trained, most_probable
 
 IMAGE_ORDERS = ("A", "B", "C")
-PRIOR_ROWS = 5.0  # prior weight, in rows, of the next shorter context
 CANDIDATE_STREAM, TRAINING_STREAM = 801, 802
 # Log-weights further than this below a feature's best are raised to this bound: a cycle of
 # best edges gives a Laplacian whose condition number is the exponential of the gap.
@@ -95,41 +94,6 @@ def _across(inverse: Floats) -> Floats:
     across = np.tile(np.diag(inverse), (inverse.shape[0] + 1, 1))
     across[:-1] -= inverse.T
     return across
-
-
-def with_frequencies(model: Model, slots: Slots, rows: TrainingRows) -> Model:
-    r"""Return the model with smoothed frequencies as tables.
-
-    With m = `PRIOR_ROWS` the class alone has :math:`p(x \mid c) = (N_{xc} + m / v) / (N_c + m)`,
-    and a candidate parent :math:`p(x \mid u, c) = (N_{xuc} + m\, p(x \mid c)) / (N_{uc} + m)`. All
-    candidates then compete from their first draw on; with random tables, those that happened to be
-    drawn most often would be ahead of the rest.
-    """
-    children = np.ascontiguousarray(rows.codes.T)
-    labels, weights, n_classes = rows.labels, rows.weights, model.prior.shape[0]
-    classes = np.bincount(labels, weights, minlength=n_classes) + PRIOR_ROWS / n_classes
-    model.prior[:] = np.log(classes / classes.sum())
-    for i in range(slots.arity.shape[0]):
-        arity = int(slots.arity[i])
-        if arity == 0:  # all values were missing: the tables have no cells
-            continue
-        alone = np.full((1, arity, 1), 1.0 / arity)
-        for slot in range(int(slots.n_slots[i])):
-            column, size = int(slots.column[i, slot]), int(slots.n_contexts[i, slot])
-            context = np.zeros_like(labels) if column == NO_PARENT else rows.codes[:, column]
-            known = (children[i] < arity) & (context < size)
-            cell = (context.astype(np.int64) * arity + children[i]) * n_classes + labels
-            counts = np.bincount(
-                cell[known],
-                None if weights is None else weights[known],
-                minlength=size * arity * n_classes,
-            ).reshape(size, arity, n_classes)
-            prob = counts + PRIOR_ROWS * alone
-            prob /= prob.sum(axis=1, keepdims=True)
-            model.table(slots, i, slot)[:] = np.log(prob)
-            if slot == 0:
-                alone = prob
-    return model
 
 
 @dataclass(eq=False, repr=False)
@@ -232,7 +196,7 @@ class Differentiable(Trained, JointLearner):
             self.image_shape is None or _two(self.image_shape, Integral),
             "None, or two whole numbers: the height and the width",
         )
-        training = self.resolve_training()
+        self.resolve_training()
         if domain.n_features == 0:
             return Structure((), (), ()), JointTables((), np.zeros(domain.n_classes), ())
         limits = plan.limits or Limits.none(domain.names)
@@ -248,16 +212,15 @@ class Differentiable(Trained, JointLearner):
         schedule = self.structure_learning_rate, (first, last)
         free = self.ordering == "free"
         search = Arborescence(slots, *schedule) if free else ParentSearch(*schedule)
-        loss, key, stage = resolve_loss(self.loss), (TRAINING_STREAM,), "structure by gradient"
-        task = Task(slots, loss, training, search, key, stage)
-
-        def start(part: TrainingRows, rng: np.random.Generator) -> Model:
-            model = Model.start(slots, domain.n_classes, rng)
-            return with_frequencies(model, slots, part) if self.init == "generative" else model
-
         rows = TrainingRows.of(counts.rows.gather(), range(domain.n_features))
-        model, info = fit(task, rows, start, context)
-        chosen = most_probable(model, slots, task.parents)
+        model, info = self.train_tables(
+            *(slots, rows, context),
+            parents=search,
+            key=(TRAINING_STREAM,),
+            stage="structure by gradient",
+            generative=self.init == "generative",
+        )
+        chosen = most_probable(model, slots, search)
         at = np.arange(domain.n_features), chosen
         structure = Structure.from_tree(domain.names, slots.column[at])
         tables = [model.table(slots, i, slot).copy() for i, slot in enumerate(chosen.tolist())]

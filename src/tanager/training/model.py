@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from math import prod
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -12,12 +13,13 @@ from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk
-from tanager.errors import MemoryBoundError
+from tanager.errors import check_cells
 from tanager.numerics import Floats, Ints, log_softmax
 
 MAX_TRAINED_CELLS = 1 << 27  # 1 GiB of log-probabilities, three times that with Adam's moments
 CELL_BYTES = 40  # of a cell in training: its logit, Adam's moments, and a gradient or an average
 INITIAL_RANGE = 0.1  # initial logits are U(-0.1, 0.1)
+PRIOR_ROWS = 5.0  # prior weight, in rows, of the next shorter context
 NO_PARENT = -1
 
 Columns = tuple[NDArray[np.int32], NDArray[np.int32]]  # (n_columns, n_rows); contexts, children
@@ -37,6 +39,7 @@ class Slots(NamedTuple):
     arity: Ints  # (n_features,)
     # (n_features,); how many slots the feature has; the rest of its rows above is padding
     n_slots: Ints
+    n_classes: int
 
     @classmethod
     def build(
@@ -52,22 +55,22 @@ class Slots(NamedTuple):
 
         `names` are for errors; `check` gets the bytes of each feature's tables during training.
         """
+        names = [f"number {at}" for at in range(len(columns))] if names is None else names
         # Python integers: the sizes of deep families may overflow 64 bits.
-        each = [
-            sum(slots) * int(arity) * n_classes
-            for slots, arity in zip(n_contexts, arities, strict=True)
-        ]
-        if check is not None and names is not None:
-            check(dict(zip(names, (CELL_BYTES * cells for cells in each), strict=True)), n_classes)
-        if sum(each) > MAX_TRAINED_CELLS:
-            widest = each.index(max(each))
-            name = repr(names[widest]) if names is not None else f"number {widest}"
-            raise MemoryBoundError(
-                f"Gradient training would need {sum(each):,} table cells; the bound is "
-                f"{MAX_TRAINED_CELLS:,}. Feature {name} needs the most, {max(each):,}. Hint: fewer "
-                "parents or candidates (k), or features with fewer values."
-            )
-        n, width = len(columns), max((len(slots) for slots in columns), default=1)
+        each = {
+            name: sum(slots) * int(arity) * n_classes
+            for name, slots, arity in zip(names, n_contexts, arities, strict=True)
+        }
+        if check is not None:
+            check({name: CELL_BYTES * cells for name, cells in each.items()}, n_classes)
+        widest, most = max(each.items(), key=itemgetter(1), default=("", 0))
+        remedy = (
+            f"Feature {widest!r} needs the most, {most:,}. Use fewer parents or candidates (k), or "
+            "features with fewer values."
+        )
+        what = "The tables of gradient training would have"
+        check_cells(what, sum(each.values()), MAX_TRAINED_CELLS, remedy)
+        n, width = len(columns), max(map(len, columns), default=1)
         column = np.full((n, width), NO_PARENT, np.int64)
         sizes = np.zeros((n, width), np.int64)
         for i, slots in enumerate(columns):
@@ -84,12 +87,13 @@ class Slots(NamedTuple):
             _starts(exists * block_sizes),
             arities.astype(np.int64),
             np.array([len(slots) for slots in columns], np.int64),
+            n_classes,
         )
 
-    def workspace(self, n_classes: int) -> tuple[Floats, NDArray[np.bool_]]:
+    def workspace(self) -> tuple[Floats, NDArray[np.bool_]]:
         """Return scratch space for a step on any table: zero before and after it."""
         contexts = self.n_contexts.max(axis=1, initial=1)
-        size = int((contexts * self.arity).max(initial=1)) * n_classes
+        size = int((contexts * self.arity).max(initial=1)) * self.n_classes
         return np.zeros(size), np.zeros(int(contexts.max(initial=1)), np.bool_)
 
     def used(self) -> NDArray[np.bool_]:
@@ -100,8 +104,7 @@ class Slots(NamedTuple):
 
 def _starts(sizes: Ints) -> Ints:
     """Return where each piece starts if all are laid out end to end in row order."""
-    flat = sizes.ravel()
-    starts: Ints = (np.cumsum(flat) - flat).reshape(sizes.shape)
+    starts: Ints = np.cumsum(sizes).reshape(sizes.shape) - sizes
     return starts
 
 
@@ -168,9 +171,9 @@ class Model:
     n_steps: Ints  # number of batches so far
 
     @classmethod
-    def start(cls, slots: Slots, n_classes: int, rng: np.random.Generator) -> Model:
+    def start(cls, slots: Slots, rng: np.random.Generator) -> Model:
         """Return the initial model: U(-0.1, 0.1) logits, uniform over parents."""
-        used = slots.used()
+        used, n_classes = slots.used(), slots.n_classes
         tables = [np.zeros(0)]
         for i, s in zip(*np.nonzero(used), strict=True):
             shape = (int(slots.n_contexts[i, s]), int(slots.arity[i]), n_classes)
@@ -188,6 +191,33 @@ class Model:
             np.zeros(1, np.int64),
         )
 
+    def set_frequencies(self, slots: Slots, rows: TrainingRows) -> None:
+        r"""Set the tables to smoothed frequencies.
+
+        With m = `PRIOR_ROWS` the class has :math:`p(x \mid c) = (N_{xc} + m / v) / (N_c + m)`,
+        a candidate parent :math:`p(x \mid u, c) = (N_{xuc} + m\, p(x \mid c)) / (N_{uc} + m)`. All
+        candidates then compete from their first draw on; with random tables, those that happened
+        to be drawn most often would be ahead of the rest.
+        """
+        labels, weights, n_classes = rows.labels, rows.weights, slots.n_classes
+        classes = np.bincount(labels, weights, minlength=n_classes) + PRIOR_ROWS / n_classes
+        self.prior[:] = np.log(classes / classes.sum())
+        alone = np.zeros(0)
+        for i, slot in np.argwhere(slots.used()).tolist():
+            column, child, arity = int(slots.column[i, slot]), rows.codes[:, i], slots.arity[i]
+            if arity == 0:  # all values were missing: the tables have no cells
+                continue
+            context = np.zeros_like(labels) if column == NO_PARENT else rows.codes[:, column]
+            table = self.table(slots, i, slot)
+            known = (child < arity) & (context < len(table))
+            cell = (context.astype(np.int64) * arity + child) * n_classes + labels
+            some = None if weights is None else weights[known]
+            counts = np.bincount(cell[known], some, minlength=table.size).reshape(table.shape)
+            prob = counts + PRIOR_ROWS * (alone if slot else 1.0 / arity)
+            prob /= prob.sum(axis=1, keepdims=True)
+            table[:] = np.log(prob)
+            alone = alone if slot else prob
+
     @property
     def tables(self) -> tuple[Floats, Floats, Floats, Ints, Floats, Floats, Ints]:
         """The arrays changed by a step on the tables, in the kernel's order."""
@@ -196,7 +226,7 @@ class Model:
 
     def share(self, slots: Slots) -> Model:
         """Return the model with moments for steps shared by a table's contexts."""
-        sizes = slots.used().sum(axis=1) * slots.arity * self.prior.shape[0]
+        sizes = slots.used().sum(axis=1) * slots.arity * slots.n_classes
         self.shared_first, self.shared_second = np.zeros((2, int(sizes.sum())))
         self.shared_steps = np.zeros(int(slots.n_slots.sum()), np.int64)
         return self
@@ -207,8 +237,8 @@ class Model:
 
     def normalise(self, slots: Slots) -> None:
         """Renormalise tables and prior to log-probabilities, in place."""
-        for i, slot in zip(*np.nonzero(slots.used()), strict=True):
-            table = self.table(slots, int(i), int(slot))
+        for i, slot in np.argwhere(slots.used()).tolist():
+            table = self.table(slots, i, slot)
             table[:] = log_softmax(table, axis=1)
         self.prior[:] = log_softmax(self.prior, axis=0)
 
@@ -218,9 +248,9 @@ class Model:
 
     def table(self, slots: Slots, i: int, slot: int) -> Floats:
         """Return one log-table, shape (n_contexts, arity, n_classes)."""
-        shape = (int(slots.n_contexts[i, slot]), int(slots.arity[i]), self.prior.shape[0])
+        shape = (int(slots.n_contexts[i, slot]), int(slots.arity[i]), slots.n_classes)
         at = int(slots.cell[i, slot])
-        return self.theta[at : at + int(np.prod(shape))].reshape(shape)
+        return self.theta[at : at + prod(shape)].reshape(shape)
 
 
 def log_joint(model: Model, slots: Slots, columns: Columns, chosen: Ints) -> Floats:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -13,7 +12,7 @@ from tanager import native
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, TanagerError
 from tanager.estimator import Estimator
-from tanager.losses import HybridMargin, Loss, RowLoss
+from tanager.losses import HybridMargin, Loss, RowLoss, resolve_loss
 from tanager.numerics import Floats, Ints, log_sum_exp, one_blas_thread
 from tanager.training.model import Model, Slots, TrainingRows, log_joint
 
@@ -106,8 +105,9 @@ class Training(Estimator):
 
 
 class Trained(Estimator):
-    """A learner with an option `training`; None uses `Training` with its defaults."""
+    """A learner with options `loss` and `training`; None uses `Training` with its defaults."""
 
+    loss: str | Loss
     training: Training | None
 
     def set_params(self, **params: Any) -> Self:
@@ -124,9 +124,14 @@ class Trained(Estimator):
         training.check()
         return training
 
+    def train_tables(
+        self, slots: Slots, rows: TrainingRows, context: FitContext, **task: Any
+    ) -> tuple[Model, dict[str, Any]]:
+        """Train the tables of slots with these options, and those of the `Task`; see `fit`."""
+        given = slots, resolve_loss(self.loss), self.resolve_training()
+        return fit(Task(*given, **task), rows, context)
 
-# Creates the initial model from the training rows and a random stream.
-Start = Callable[[TrainingRows, np.random.Generator], Model]
+
 Trace = dict[str, list[float]]
 
 
@@ -159,8 +164,7 @@ class ParentSearch:
 
         scores: (n_features, n_slots), -inf in unused ones.
         """
-        best: Ints = scores.argmax(axis=1)
-        return best
+        return np.asarray(scores.argmax(axis=1), np.int64)
 
     def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
         """Return the gradient w.r.t. the scores, given that w.r.t. the one-hot choice.
@@ -190,12 +194,28 @@ class Task:
     parents: ParentSearch | None = None
     key: tuple[int, ...] = ()  # key of the random streams
     stage: str = "gradient training"  # its name in progress reports
+    generative: bool = False  # start with smoothed frequencies instead of random tables
+
+    def start(self, rows: TrainingRows, rng: np.random.Generator) -> Model:
+        """Return the initial model."""
+        model = Model.start(self.slots, rng)
+        if self.generative:
+            model.set_frequencies(self.slots, rows)
+        return model
+
+    def changed(self, **options: Any) -> Task:
+        """Return the task with other training options."""
+        return replace(self, training=clone(self.training).set_params(**options))
+
+    def configured(self, drawn: dict[str, float]) -> Task:
+        """Return the task with a configuration of the random search."""
+        loss = HybridMargin(drawn["lambda_"], drawn["gamma"], drawn["eta"])
+        task = self.changed(learning_rate=drawn["learning_rate"], dropout=drawn["dropout"])
+        return replace(task, loss=loss)
 
 
 @one_blas_thread()
-def fit(
-    task: Task, rows: TrainingRows, start: Start, context: FitContext
-) -> tuple[Model, dict[str, Any]]:
+def fit(task: Task, rows: TrainingRows, context: FitContext) -> tuple[Model, dict[str, Any]]:
     """Train as specified by the task; return the model and diagnostics."""
     training = task.training
     if training.tune and not isinstance(task.loss, HybridMargin):
@@ -204,11 +224,11 @@ def fit(
             f"but loss={task.loss!r}. Hint: loss='hybrid', or tune=0."
         )
     # Keep the batch size the same when some rows are held out.
-    task = _changed(task, batch_size=training.rows_per_batch(rows.n_rows))
+    task = task.changed(batch_size=training.rows_per_batch(rows.n_rows))
     info = dict[str, Any]()
     if training.tune:
-        task, info["search"] = _search(task, rows, start, context)
-    model = start(rows, context.generator(*task.key, START))
+        task, info["search"] = _search(task, rows, context)
+    model = task.start(rows, context.generator(*task.key, START))
     model, trace = train(task, rows, model, context)
     kind: Any = task.loss if hasattr(task.loss, "__qualname__") else type(task.loss)
     name = f"{kind.__module__}.{kind.__qualname__}"
@@ -223,7 +243,7 @@ def fit(
 
 
 def _search(
-    task: Task, rows: TrainingRows, start: Start, context: FitContext
+    task: Task, rows: TrainingRows, context: FitContext
 ) -> tuple[Task, list[dict[str, float]]]:
     """Return the task with the best configuration of a random search (section 4.2, setting I)."""
     if rows.n_rows < 2:
@@ -238,14 +258,14 @@ def _search(
         key = (*task.key, SEARCH, number)
         drawn = _draw(context.generator(*key))
         stage = f"search {number + 1} of {task.training.tune}"
-        trial = replace(_with(task, drawn), key=key, stage=stage)
-        model = start(rows, context.generator(*task.key, START))
+        trial = replace(task.configured(drawn), key=key, stage=stage)
+        model = task.start(rows, context.generator(*task.key, START))
         found, _ = train(trial, rows, model, context)
         chosen = most_probable(found, task.slots, task.parents)
         error, log_loss = scores(found, task.slots, validation, chosen)
         table.append(drawn | {"validation_error": error, "validation_log_loss": log_loss})
     best = min(table, key=lambda row: (row["validation_error"], row["validation_log_loss"]))
-    return _with(task, best), table
+    return task.configured(best), table
 
 
 def _draw(rng: np.random.Generator) -> dict[str, float]:
@@ -257,17 +277,6 @@ def _draw(rng: np.random.Generator) -> dict[str, float]:
         "learning_rate": SEARCH_RATES[int(rng.integers(len(SEARCH_RATES)))],
         "dropout": SEARCH_DROPOUTS[int(rng.integers(len(SEARCH_DROPOUTS)))],
     }
-
-
-def _with(task: Task, drawn: dict[str, float]) -> Task:
-    """Return the task with the drawn configuration."""
-    loss = HybridMargin(drawn["lambda_"], drawn["gamma"], drawn["eta"])
-    changed = _changed(task, learning_rate=drawn["learning_rate"], dropout=drawn["dropout"])
-    return replace(changed, loss=loss)
-
-
-def _changed(task: Task, **options: Any) -> Task:
-    return replace(task, training=clone(task.training).set_params(**options))
 
 
 def train(task: Task, rows: TrainingRows, model: Model, context: FitContext) -> tuple[Model, Trace]:
@@ -319,7 +328,7 @@ class _Trainer:
 
     def __init__(self, task: Task, rows: TrainingRows, model: Model) -> None:
         self.task, self.rows, self.slots, self.model = task, rows, task.slots, model
-        self.space = self.slots.workspace(model.prior.shape[0])
+        self.space = self.slots.workspace()
         self.used = self.slots.used()
         self.weights = None if rows.weights is None else rows.weights / rows.weights.mean()
         self.chosen = np.zeros(self.slots.arity.shape[0], np.int64)
@@ -380,16 +389,13 @@ class _Trainer:
 
     def _loss(self, joint: Floats, rows: TrainingRows, batch: Ints) -> tuple[float, Floats]:
         """Return the loss and its gradient; a row's weight multiplies its share of both."""
-        loss = self.task.loss
-        if self.weights is None:
-            value, gradient = loss(joint, rows.labels)
-            return float(value), np.ascontiguousarray(gradient, np.float64)
-        weights = self.weights[batch]
-        if isinstance(loss, RowLoss):
+        loss, weights = self.task.loss, None if self.weights is None else self.weights[batch]
+        if weights is not None and isinstance(loss, RowLoss):
             values, gradient = loss.rows(joint, rows.labels)
             return float((weights * values).mean()), gradient * weights[:, None] / rows.n_rows
         value, gradient = loss(joint, rows.labels)
-        return float(value), np.ascontiguousarray(gradient * weights[:, None], np.float64)
+        gradient = gradient if weights is None else gradient * weights[:, None]
+        return float(value), np.ascontiguousarray(gradient, np.float64)
 
     def _step_prior(self, gradient: Floats, rate: float) -> None:
         model = self.model
