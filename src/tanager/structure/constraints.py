@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -77,14 +77,16 @@ class Limits:
         others = earlier[self.allowed[feature, earlier] & ~np.isin(earlier, required)]
         return required, others, max(min(k, int(self.most[feature])) - len(required), 0)
 
+    def told(self, child: int, parents: Iterable[int]) -> list[str]:
+        """Return the statements that require a feature's parents."""
+        return [f"required ({self.names[p]!r}, {self.names[child]!r})" for p in parents]
+
     def check_learner(self, most: int, learner: str) -> None:
         """Refuse more required parents than the learner can give a feature."""
+        text = f"{learner} gives a feature at most {most} parents besides the class"
         for child, parents in enumerate(self.required):
             if len(parents) > most:
-                arcs = [_required_text(self.names, (p, child)) for p in parents[: most + 1]]
-                refuse_contradiction(
-                    [*arcs, f"{learner} gives a feature at most {most} parents besides the class"]
-                )
+                refuse_contradiction([*self.told(child, parents[: most + 1]), text])
 
     def arrange(self, order: Sequence[int] | Ints) -> Ints:
         """Return the given order, required parents first and, if possible, earlier tiers first."""
@@ -116,41 +118,35 @@ class Limits:
         required = [set(parents) for parents in self.required]
         for child in sorted(place, key=place.__getitem__, reverse=True):
             parents = sorted(required[child], key=place.__getitem__)
-            for at, later in enumerate(parents):
-                for earlier in parents[:at]:
-                    if not self.allowed[later, earlier]:
-                        texts = [_required_text(self.names, (p, child)) for p in (earlier, later)]
-                        bans = [ban.text for ban in self.bans if ban.rules_out((earlier, later))]
-                        refuse_contradiction([*texts, *bans[:1], JOINED])
-                    required[later].add(earlier)
+            for earlier, later in combinations(parents, 2):
+                if not self.allowed[later, earlier]:
+                    bans = [ban.text for ban in self.bans if ban.rules_out((earlier, later))]
+                    refuse_contradiction([*self.told(child, (earlier, later)), *bans[:1], JOINED])
+                required[later].add(earlier)
         kept = tuple(
             (*self.required[f], *sorted(more - set(self.required[f]), key=place.__getitem__))
             for f, more in enumerate(required)
         )
         for child, above in enumerate(kept):
             if len(above) > self.most[child]:
-                texts = [_required_text(self.names, (p, child)) for p in self.required[child]]
-                texts.append(f"max_parents of {self.names[child]!r}: {self.most[child]}")
-                refuse_contradiction([*texts, JOINED])
+                limit = f"max_parents of {self.names[child]!r}: {self.most[child]}"
+                refuse_contradiction([*self.told(child, self.required[child]), limit, JOINED])
         return replace(self, required=kept)
 
     def check_structure(self, structure: Structure, left_out: Collection[int] = ()) -> None:
         """Refuse a structure that violates the constraints."""
         found = dict(zip(structure.selected, structure.parent_indices, strict=True))
         for child, parents in enumerate(self.required):
-            for parent in parents:
-                if parent in found.get(child, ()):
-                    continue
-                gone = [self.names[f] for f in (parent, child) if f in left_out]
+            for parent in (p for p in parents if p not in found.get(child, ())):
                 why = (
-                    f"the audit leaves out {gone[0]!r}. Name it in categorical_features."
-                    if gone
-                    else "its table would be too large, or the learner doesn't produce it. Choose "
+                    "its table would be too large, or the learner doesn't produce it. Choose "
                     "another learner, or coarser bins."
                 )
-                raise ConfigurationError(
-                    f"The structure lacks the {_required_text(self.names, (parent, child))}: {why}"
-                )
+                gone = [self.names[f] for f in (parent, child) if f in left_out]
+                if gone:
+                    why = f"the audit leaves out {gone[0]!r}. Name it in categorical_features."
+                (arc,) = self.told(child, (parent,))
+                raise ConfigurationError(f"The structure lacks the {arc}: {why}")
         for child, parents in found.items():
             wrong = [f"the parent {self.names[p]!r}" for p in parents if not self.allowed[child, p]]
             if len(parents) > self.most[child]:
@@ -160,10 +156,6 @@ class Limits:
                     f"The structure does not satisfy the constraints: {self.names[child]!r} has "
                     f"{wrong[0]}. Change the constraints, or choose a learner that takes them."
                 )
-
-
-def _required_text(names: Sequence[str], arc: Arc) -> str:
-    return f"required ({names[arc[0]]!r}, {names[arc[1]]!r})"
 
 
 def refuse_contradiction(texts: Sequence[str]) -> NoReturn:
@@ -237,11 +229,10 @@ class Constraints:
             except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
                 raise ConfigurationError(f"{path}: this is not TOML ({error}).") from error
         known = [item.name for item in fields(cls)]
-        for key in data:
-            if key not in known:
-                raise ConfigurationError(
-                    f"{path}: {key!r} isn't valid.{nearest(key, known)} Allowed: {listed(known)}."
-                )
+        for key in (key for key in data if key not in known):
+            raise ConfigurationError(
+                f"{path}: {key!r} isn't valid.{nearest(key, known)} Allowed: {listed(known)}."
+            )
         for key in ("required", "forbidden"):
             arcs = data.get(key, [])
             if isinstance(arcs, list):
@@ -257,6 +248,10 @@ class Constraints:
         `target` is the name of the class, which arcs may name.
         """
         return _ConstraintReader(self, tuple(names), target).read()
+
+
+def _wrong(text: str) -> ConfigurationError:
+    return ConfigurationError(f"constraints: {text}")
 
 
 class _ConstraintReader:
@@ -276,57 +271,52 @@ class _ConstraintReader:
         orders = [*self._order("tiers", tiers), *self._order("order", order)]
         bans = [*self._arcs("forbidden"), *orders, *self._ends()]
         most, texts = self._most()
-        self._refuse_smallest(required, bans, most, texts)
         allowed, before = ~np.eye(n, dtype=np.bool_), np.zeros((n, n), np.bool_)
         for ban in bans:
             allowed[np.ix_(list(ban.below), list(ban.above))] = False
         for ban in orders:
             before[np.ix_(list(ban.below), list(ban.above))] = True
-        parents: list[list[int]] = [[] for _ in self._names]
-        for parent, child in required:
-            parents[child].append(parent)
-        return Limits(self._names, allowed, tuple(map(tuple, parents)), most, before, tuple(bans))
+        parents = tuple(tuple(p for p, child in required if child == at) for at in range(n))
+        limits = Limits(self._names, allowed, parents, most, before, tuple(bans))
+        _refuse_smallest(limits, required, texts)
+        return limits
 
     def _find(self, name: Any, where: str) -> frozenset[int]:
         if name == ANY and where == "forbidden":
             return frozenset(range(len(self._names)))
         if name not in self._place:
-            raise ConfigurationError(
-                f"constraints: {where} names {name!r}, which is not a feature."
-                f"{nearest(name, self._names)} Features: {listed(self._names)}."
-            )
+            hint = f"{nearest(name, self._names)} Features: {listed(self._names)}."
+            raise _wrong(f"{where} names {name!r}, which is not a feature.{hint}")
         return frozenset([self._place[name]])
 
     def _list(self, where: str, given: Any) -> Sequence[Any]:
         if isinstance(given, str) or not isinstance(given, Sequence):
-            raise ConfigurationError(f"constraints: {where}={given!r}. Give a list.")
+            raise _wrong(f"{where}={given!r}. Give a list.")
         return given
 
     def _arcs(self, where: str) -> Iterator[Ban]:
         """Iterate over arcs, skipping those that involve the class."""
         for arc in self._list(where, getattr(self._given, where)):
             if isinstance(arc, str) or not isinstance(arc, Sequence) or len(arc) != 2:
-                raise ConfigurationError(
-                    f"constraints: {where} has {arc!r}. Give pairs (parent, child)."
-                )
+                raise _wrong(f"{where} has {arc!r}. Give pairs (parent, child).")
             parent, child = arc
-            text = f"{where} ({parent!r}, {child!r})"
-            said = f"constraints: {where} has ({parent!r}, {child!r})"
+            said = f"{where} has ({parent!r}, {child!r})"
             if where == "required" and child == self._target:
-                raise ConfigurationError(
+                raise _wrong(
                     f"{said}, but {child!r} is the class, which has no parents here: it is the "
                     f"parent of every feature. Leave the arc out; {parent!r} informs {child!r} all "
                     "the same."
                 )
             if where == "forbidden" and parent == self._target:
-                raise ConfigurationError(
+                raise _wrong(
                     f"{said}, but {parent!r} is the class, the parent of every feature. Drop the "
                     "column to leave a feature out."
                 )
             if self._target in (parent, child):
                 continue
             if parent == child:
-                raise ConfigurationError(f"{said}: no feature is its own parent. Name two.")
+                raise _wrong(f"{said}: no feature is its own parent. Name two.")
+            text = f"{where} ({parent!r}, {child!r})"
             yield Ban(text, self._find(parent, where), self._find(child, where))
 
     def _order(self, where: str, groups: Sequence[Any]) -> Iterator[Ban]:
@@ -335,7 +325,7 @@ class _ConstraintReader:
         later = frozenset[int]().union(*(self._find(name, where) for name in named))
         if len(later) != len(named):
             twice = next(name for name in named if named.count(name) > 1)
-            raise ConfigurationError(f"constraints: {where} names {twice!r} twice. Name it once.")
+            raise _wrong(f"{where} names {twice!r} twice. Name it once.")
         for group in groups:
             own = frozenset[int]().union(*(self._find(name, where) for name in group))
             later -= own
@@ -349,61 +339,50 @@ class _ConstraintReader:
             yield Ban(f"leaves {name!r}", self._find(name, "leaves"), everyone)
 
     def _most(self) -> tuple[Ints, list[str]]:
-        given = self._given.max_parents
-        most = np.full(len(self._names), NO_LIMIT, np.int64)
-        texts = [""] * len(self._names)
-        if given is None:
-            return most, texts
-        each = given if isinstance(given, Mapping) else dict.fromkeys(self._names, given)
-        for name, limit in each.items():
+        """Return each feature's maximum number of parents, and the statement of it."""
+        given, names = self._given.max_parents, self._names
+        most, texts = np.full(len(names), NO_LIMIT, np.int64), [""] * len(names)
+        every: dict[str, Any] = {} if given is None else dict.fromkeys(names, given)
+        for name, limit in (given if isinstance(given, Mapping) else every).items():
             if not is_whole(limit, 0):
-                raise ConfigurationError(
-                    f"constraints: max_parents has {limit!r}. Give whole numbers from 0 on."
-                )
+                raise _wrong(f"max_parents has {limit!r}. Give whole numbers from 0 on.")
             (at,) = self._find(name, "max_parents")
             told = {name: limit} if isinstance(given, Mapping) else limit
             most[at], texts[at] = limit, f"max_parents {told}"
         return most, texts
 
-    def _refuse_smallest(
-        self, required: list[Arc], bans: list[Ban], most: Ints, texts: list[str]
-    ) -> None:
-        """Name the smallest set of statements that no structure satisfies.
 
-        If any structure satisfies all statements, so does that of the required arcs alone. So a
-        contradiction is a required arc with a statement that rules it out, more required
-        parents than a feature may have, or a cycle of required arcs.
-        """
-        found: list[list[str]] = []
-        said = {arc: _required_text(self._names, arc) for arc in required}
-        for arc in required:
-            found += [[said[arc], ban.text] for ban in bans if ban.rules_out(arc)]
-        for child, limit in enumerate(most):
-            arcs = [arc for arc in required if arc[1] == child]
-            if len(arcs) > limit:
-                found.append([*(said[arc] for arc in arcs[: limit + 1]), texts[child]])
-        cycle = _shortest_cycle(required)
-        if cycle:
-            found.append([said[arc] for arc in cycle])
-        if found:
-            refuse_contradiction(min(found, key=len))
+def _refuse_smallest(limits: Limits, required: list[Arc], texts: list[str]) -> None:
+    """Name the smallest set of statements that no structure satisfies.
+
+    If any structure satisfies all statements, so does that of the required arcs alone. So a
+    contradiction is a required arc with a statement that rules it out, more required parents than a
+    feature may have (as `texts` say), or a cycle of required arcs.
+    """
+    said = {(parent, child): limits.told(child, (parent,)) for parent, child in required}
+    found = [
+        [*said[arc], ban.text] for arc in required for ban in limits.bans if ban.rules_out(arc)
+    ]
+    for child, (parents, most) in enumerate(zip(limits.required, limits.most, strict=True)):
+        if len(parents) > most:
+            found.append([*limits.told(child, parents[: most + 1]), texts[child]])
+    cycle = _shortest_cycle(required)
+    if cycle:
+        found.append([text for arc in cycle for text in said[arc]])
+    if found:
+        refuse_contradiction(min(found, key=len))
 
 
 def _shortest_cycle(arcs: Sequence[Arc]) -> list[Arc]:
     """Return the arcs of a shortest cycle, in order; empty if there is none."""
-    below: dict[int, list[int]] = {}
-    for parent, child in arcs:
-        below.setdefault(parent, []).append(child)
     best: list[Arc] = []
-    for start in below:
-        paths = {start: [start]}
-        waiting = [start]
-        for node in waiting:  # breadth-first: the list grows during iteration
-            for child in below.get(node, ()):
-                if child == start and (not best or len(paths[node]) < len(best)):
-                    closed = [*paths[node], start]
-                    best = list(pairwise(closed))
-                if child not in paths:
-                    paths[child] = [*paths[node], child]
-                    waiting.append(child)
+    for start in dict.fromkeys(parent for parent, _ in arcs):
+        paths, seen = [[start]], {start}
+        for path in paths:  # breadth-first: the list grows during iteration
+            for child in (child for parent, child in arcs if parent == path[-1]):
+                if child == start and (not best or len(path) < len(best)):
+                    best = list(pairwise([*path, start]))
+                if child not in seen:
+                    seen.add(child)
+                    paths.append([*path, child])
     return best

@@ -64,7 +64,7 @@ class Structure:
     def shortened(self, n_parents: int) -> Structure:
         """Return the structure with at most the first `n_parents` parents of each feature."""
         shorter = tuple(parents[:n_parents] for parents in self.parent_indices)
-        return Structure(self.names, self.selected, shorter)
+        return replace(self, parent_indices=shorter)
 
     def restricted(self, allowed: Callable[[int, tuple[int, ...]], bool]) -> Structure:
         """Return the structure with trailing parents dropped until each family is `allowed`.
@@ -85,8 +85,7 @@ class Structure:
             ):
                 parents = parents[:-1]
             kept[feature] = parents
-        shorter = tuple(kept[feature] for feature in self.selected)
-        return Structure(self.names, self.selected, shorter)
+        return replace(self, parent_indices=tuple(kept[feature] for feature in self.selected))
 
     def without(self, features: Collection[int]) -> Structure:
         """Return the structure without some features, given as indices; a moral one stays moral."""
