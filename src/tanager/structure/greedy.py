@@ -67,12 +67,11 @@ class Greedy(StructureLearner):
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Add edges until none raises the score."""
         context = plan.context
-        most = self.candidates
         self._allow_whole("candidates", least=1, none=True)
         self._choose("score", SCORES)
         self._allow_numbers("epsilon", below=1)
         rows = counts.rows.gather()
-        near = _nearest(counts, most)
+        near = _nearest(counts, self.candidates)
         joint = RunningJoint(
             counts.domain,
             rows,
@@ -110,12 +109,9 @@ class _Climb:
 
     def __init__(self, joint: RunningJoint, context: FitContext, near: NDArray[np.bool_]) -> None:
         n = joint.domain.n_features
-        self.parents = np.full(n, -1, np.int64)
-        self.n_edges = 0
-        self.n_scored = 0
+        self.parents, self.n_edges, self.n_scored = np.full(n, -1, np.int64), 0, 0
         self._near = near  # which parents each child may have, [child, parent]
-        self._joint = joint
-        self._context = context
+        self._joint, self._context = joint, context
         self._root = np.arange(n)  # root of each feature's tree
 
     def limit(self, limits: Limits) -> None:

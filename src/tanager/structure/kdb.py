@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
+from itertools import accumulate
+from operator import mul
 
 import numpy as np
 
@@ -29,10 +31,9 @@ GROUP_BYTES = 1 << 27  # tries built together, assuming all rows are distinct
 class KDB(StructureLearner):
     r"""The k-dependence classifier: each feature has up to k parents in addition to the class.
 
-    Features are ordered by :math:`I(X; Y)`, descending; each takes up to k
-    earlier features with the greatest :math:`I(X_i; X_j \mid Y)`. A larger k
-    lowers bias and raises variance: choose it by the amount of data, or let
-    `SelectiveKDB` choose.
+    Features are ordered by :math:`I(X; Y)`, descending; each takes up to k earlier features with
+    the greatest :math:`I(X_i; X_j \mid Y)`. A larger k lowers bias and raises variance: choose it
+    by the amount of data, or let `SelectiveKDB` choose.
 
     Parameters
     ----------
@@ -44,9 +45,8 @@ class KDB(StructureLearner):
         one) has no immoralities, so discriminative tables on it form a proper network. With k=1
         every structure is moral.
     adjusted : bool, default=False
-        Subtract the information expected by chance (`adjusted_cmi`,
-        `adjusted_mi`), and leave out parents that do no better than chance: choose it
-        for columns with very many values. By default information is the plug-in
+        Subtract the information expected by chance, and leave out parents that do no better:
+        choose it for columns with very many values. By default information is the plug-in
         estimate, as in the papers, and a feature takes k parents whenever there are k.
 
     Notes
@@ -82,18 +82,19 @@ class KDB(StructureLearner):
         self._allow_flags("moral", "adjusted")
         limits = plan.limits or Limits.none(counts.domain.names)
         limits.check_learner(int(self.k), f"KDB(k={self.k})")
+        names = counts.domain.names
         order = limits.arrange(feature_order(counts, adjusted=self.adjusted))
         if self.moral:
             limits = limits.moral(order)
             limits.check_learner(int(self.k), f"KDB(k={self.k}, moral=True)")
-        plan.context.record("structure")["order"] = [counts.domain.names[i] for i in order]
+        plan.context.record("structure")["order"] = [names[i] for i in order]
         if self.k == 0:
-            return Structure.from_tree(counts.domain.names, [-1] * counts.domain.n_features)
+            return Structure.from_parents(names, [()] * len(names))
         information = adjusted_cmi(counts) if self.adjusted else counts.cmi()
         # With adjustment, anything not above zero is chance.
         above = 0.0 if self.adjusted else -np.inf
         parents = choose_parents(order, information, int(self.k), above, limits, moral=self.moral)
-        return Structure.from_parents(counts.domain.names, parents)
+        return Structure.from_parents(names, parents)
 
 
 def feature_order(counts: Counts, *, adjusted: bool) -> Ints:
@@ -165,8 +166,7 @@ class SelectiveKDB(StructureLearner):
         towards the next shorter one with the weight of 30 rows, an approximation of HDP tables,
         with which more parents pay off.
     adjusted : bool, default=False
-        Rank features and parents by information minus that expected by chance, as in
-        `KDB`. By default by the plug-in estimate, as in the papers.
+        Rank features and parents by information minus that expected by chance, as in `KDB`.
 
     Notes
     -----
@@ -205,8 +205,11 @@ class SelectiveKDB(StructureLearner):
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Learn every feature's parents, then how many parents and features to keep."""
+        self._allow_whole("max_k", least=0)
+        self._choose("score", SCORES)
+        self._choose("smoothing", STRENGTH)
+        self._allow_flags("adjusted")
         context = plan.context
-        self._check()
         n_features = counts.domain.n_features
         max_k = min(int(self.max_k), max(n_features - 1, 0))
         information = np.broadcast_to(0.0, (n_features, n_features))
@@ -221,12 +224,9 @@ class SelectiveKDB(StructureLearner):
         surface = self._score(families, full.max_parents, counts, context)
         # The first minimum in row-major order: fewer parents, then fewer features.
         k, last = np.unravel_index(int(np.argmin(_possible(surface, limits, order))), surface.shape)
-        record = context.record("structure")
-        record["order"] = [counts.domain.names[i] for i in order]
-        record["score"] = self.score
-        record["surface"] = surface
-        record["k"] = int(k)
-        record["n_features"] = int(last) + 1
+        ranking = [counts.domain.names[i] for i in order]
+        facts = {"surface": surface, "k": int(k), "n_features": int(last) + 1}
+        context.record("structure").update(order=ranking, score=self.score, **facts)
         kept = tuple(sorted(int(f) for f in order[: last + 1]))
         return Structure(counts.domain.names, kept, tuple(ranked[f][:k] for f in kept))
 
@@ -242,9 +242,8 @@ class SelectiveKDB(StructureLearner):
         sums, states = [], None
         groups = _groups(task, families, rows.n_rows, min(GROUP_BYTES, context.work_limit))
         for at, group in enumerate(groups):
-            trees = build_trees(
-                rows, group, context, most_cells(len(families)), domain.arities + gaps
-            )
+            most, arities = most_cells(len(families)), domain.arities + gaps
+            trees = build_trees(rows, group, context, most, arities)
             # States in memory after the first group stay there; the rest goes to a new file.
             store = Store(0 if at else context.work_limit) if at + 1 < len(groups) else None
             tries = Tries.build(task, group, trees, context.check_tables)
@@ -255,25 +254,18 @@ class SelectiveKDB(StructureLearner):
             sums.append(found)
         return mean_losses(task, np.concatenate(sums, axis=1))
 
-    def _check(self) -> None:
-        self._allow_whole("max_k", least=0)
-        self._choose("score", SCORES)
-        self._choose("smoothing", STRENGTH)
-        self._allow_flags("adjusted")
-
 
 def _groups(
     task: LeaveOneOutTask, families: list[Family], n_rows: int, limit: int
 ) -> list[list[Family]]:
     """Split families, in order, so that the tries of a group take about `limit` bytes at most."""
     cell_bytes = 24 + (16 if task.binary else 16 * task.domain.n_classes)
-    sizes = []
-    for feature, parents in families:
-        combinations, size = 1, 0
-        for member in (feature, *parents):
-            combinations = min(combinations * int(task.domain.arities[member]), n_rows)
-            size += combinations * cell_bytes
-        sizes.append(size)
+    arities = task.domain.arities.tolist()
+    sizes = [
+        sum(min(n, n_rows) for n in accumulate((arities[m] for m in (feature, *parents)), mul))
+        * cell_bytes
+        for feature, parents in families
+    ]
     return split_by_size(families, sizes, limit) or [list[Family]()]
 
 

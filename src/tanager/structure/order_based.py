@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
@@ -37,17 +37,16 @@ MOST_FOLDS = 256  # a row's fold is one byte
 class OrderBased(StructureLearner):
     r"""Parents chosen by classification rate, along an order of the features.
 
-    A discriminative structure for a generative model: it still handles missing
-    features exactly, but its edges are those that separate the classes.
-    Choose it where accuracy matters and naive Bayes or TAN leave room for
-    improvement; `Greedy` searches all edges at once and costs a few times more.
+    A discriminative structure for a generative model: it still handles missing features exactly,
+    but its edges are those that separate the classes. Choose it where naive Bayes or TAN leave room
+    for improvement; `Greedy` searches all edges at once and costs a few times more.
 
     Parameters
     ----------
     order : {"cmi", "cmisp", "random"} or sequence
-        ``"cmi"``: each feature is the most informative about the class given all
-        earlier ones; ``"cmisp"``: given the best single earlier one;
-        ``"random"``; or all features by name or index, in the desired order.
+        ``"cmi"``: each feature is the most informative about the class given all earlier ones;
+        ``"cmisp"``: given the best single earlier one; ``"random"``; or all features by name or
+        index.
     score : {"cr", "cl"}
         Classification rate or conditional log-likelihood on the training rows.
     max_parents : int
@@ -60,12 +59,11 @@ class OrderBased(StructureLearner):
         Consider only this many earlier features as parents, those with the highest
         :math:`I(X_i; X_j \mid C)`; None considers all.
     max_conditioning : int or None
-        With ``order="cmi"``: the most features to condition on; None stops
-        when their patterns leave fewer than five rows per class on average.
+        With ``order="cmi"``: the most features to condition on; None stops when their patterns
+        leave fewer than five rows per class on average.
     n_folds : int or None
-        Score every row with tables from the other folds, so that parents are
-        added only if they help on unseen rows. None: no folds for trees, five
-        for k-trees, which overfit without them. 0: never.
+        Score every row with tables from the other folds, so that only parents that help on unseen
+        rows are added. None: five for k-trees, which overfit without, none for trees. 0: never.
     epsilon : float
         Replaces zero frequencies while scoring.
 
@@ -126,11 +124,9 @@ class OrderBased(StructureLearner):
             if number:
                 joint.restart()
             order = known.arrange(order)
-            required = known.moral(order)
-            required.check_learner(int(self.max_parents), "OrderBased")
-            search = _Search(
-                order, joint, context, int(self.max_parents), self.candidates, nearness, required
-            )
+            required, most = known.moral(order), int(self.max_parents)
+            required.check_learner(most, "OrderBased")
+            search = _Search(order, joint, context, most, self.candidates, nearness, required)
             search.run()
             searches.append(search)
         context.progress.finish()
@@ -147,8 +143,8 @@ class OrderBased(StructureLearner):
     def _check(self) -> None:
         self._allow_whole("max_parents", "n_orders", least=1)
         self._allow_whole("candidates", "max_conditioning", "n_folds", least=0, none=True)
-        many = self.n_folds is not None and int(self.n_folds) > MOST_FOLDS
-        self._allow("n_folds", not many, f"None, or a whole number from 0 to {MOST_FOLDS}")
+        few = self.n_folds is None or int(self.n_folds) <= MOST_FOLDS
+        self._allow("n_folds", few, f"None, or a whole number from 0 to {MOST_FOLDS}")
         self._choose("score", SCORES)
         self._allow_numbers("epsilon", below=1)
         random = isinstance(self.order, str) and self.order == "random"
@@ -205,8 +201,8 @@ class _Search:
             if parents:
                 self.joint.add(child, parents, self.joint.change(child, parents))
                 self.parents[child] = parents
+                self.adjacent[child].update(parents)
                 for p in parents:
-                    self.adjacent[child].add(p)
                     self.adjacent[p].add(child)
             self.context.progress.advance(1, score=round(self.joint.mean_score, 4))
         self.score = self.joint.mean_score
@@ -222,12 +218,11 @@ class _Search:
 
     def _near(self, child: int, earlier: Ints) -> list[int]:
         """Return the earlier features that may become parents, in order."""
-        most, nearness = self.n_candidates, self.nearness
         earlier = earlier[self.limits.allowed[child, earlier]]
-        if most is None or nearness is None or earlier.shape[0] <= most:
-            return [int(p) for p in earlier]
-        best = np.argsort(-nearness[child, earlier], kind="stable")[:most]
-        return [int(p) for p in earlier[np.sort(best)]]
+        if self.nearness is not None:
+            best = np.argsort(-self.nearness[child, earlier], kind="stable")[: self.n_candidates]
+            earlier = earlier[np.sort(best)]
+        return [int(p) for p in earlier]
 
     def _choose(self, child: int, earlier: list[int]) -> Parents:
         """Return the required parents and the others that raise the score most, all joined."""
@@ -242,15 +237,15 @@ class _Search:
         # Gains of single parents rank the members of larger cliques, so in that case
         # none of them is cut short.
         gains = self._score(child, families, floor if room == 1 else -np.inf)
-        best, parents = _best(floor, required, gains, families)
+        # Ties go to the first.
+        found = max([(floor, required), *zip(gains, families, strict=True)], key=itemgetter(0))
         if room > 1:
             if not required:
-                rank = sorted(range(len(earlier)), key=lambda i: (-gains[i], i))
-                earlier = [earlier[i] for i in rank]
+                earlier = [earlier[i] for i in np.argsort(np.negative(gains), kind="stable")]
             larger = [(*required, *clique) for clique in self._cliques(earlier, room)]
-            gains = self._score(child, larger, best)
-            _, parents = _best(best, parents, gains, larger)
-        return parents
+            gains = self._score(child, larger, found[0])
+            found = max([found, *zip(gains, larger, strict=True)], key=itemgetter(0))
+        return found[1]
 
     def _cliques(self, ranked: list[int], most: int) -> Iterator[Parents]:
         """Iterate over the cliques of 2 to `most` features, smaller ones first.
@@ -294,49 +289,30 @@ def _score_block(
     return gains
 
 
-def _best(
-    floor: float, none: Parents, gains: list[float], families: list[Parents]
-) -> tuple[float, Parents]:
-    """Return the first family with the greatest gain above `floor`, else `none`."""
-    best, chosen = floor, none
-    for gain, parents in zip(gains, families, strict=True):
-        if gain > best:
-            best, chosen = gain, parents
-    return best, chosen
-
-
 class _Patterns:
     """Rows grouped by their pattern over some features; initially one group."""
 
     def __init__(self, domain: Domain, rows: Chunk) -> None:
         self.domain = domain
-        self._codes = rows.codes
-        self._labels = rows.labels
-        self._weights = rows.row_weights
+        self._codes, self._labels, self._weights = rows.codes, rows.labels, rows.row_weights
         self.n_rows = float(self._weights.sum())  # a weight of 2 counts as two rows
-        self._pattern = np.zeros(rows.n_rows, np.int64)
-        self._group()
+        self._group(np.zeros(rows.n_rows, np.int64))
 
     def refine(self, feature: int, most: float = np.inf) -> bool:
         """Split the patterns by one more feature, unless that gives more than `most`."""
         key = self._pattern * (int(self.domain.arities[feature]) + 1) + self._codes[feature]
         seen, pattern = np.unique(key, return_inverse=True)
-        if seen.shape[0] > most:
-            return False
-        self._pattern = pattern.astype(np.int64)
-        self._group()
-        return True
+        if seen.shape[0] <= most:
+            self._group(pattern.astype(np.int64))
+        return seen.shape[0] <= most
 
-    def _group(self) -> None:
-        n_patterns, n_classes = int(self._pattern.max(initial=-1)) + 1, self.domain.n_classes
-        self._rows = np.argsort(self._pattern, kind="stable")
-        sizes = np.bincount(self._pattern, minlength=n_patterns)
-        self._start = starts_of(sizes)
-        key = self._pattern * n_classes + self._labels
-        self._base = _n_log_n(self._sums(self._pattern)) - _n_log_n(self._sums(key))
-
-    def _sums(self, key: Ints) -> Floats:
-        return np.bincount(key, self._weights).astype(np.float64)
+    def _group(self, pattern: Ints) -> None:
+        self._pattern, self._rows = pattern, np.argsort(pattern, kind="stable")
+        self._start = starts_of(np.bincount(pattern))
+        key = pattern * self.domain.n_classes + self._labels
+        sums = (np.bincount(keys, self._weights) for keys in (pattern, key))
+        alone, with_class = (_n_log_n(one.astype(np.float64)) for one in sums)
+        self._base = alone - with_class
 
     def information(self, feature: int) -> float:
         """Return I(C; X | pattern) in nats, with "unknown" as an extra value of X."""
@@ -345,8 +321,7 @@ class _Patterns:
         rows = (self._codes[feature], self._labels, self._weights, self._rows)
         native.sum_groups(self._start, *rows, width, n_classes, terms)
         with_class, without = terms.tolist()
-        total = max(float(self._weights.sum()), 1e-300)
-        return round((self._base + with_class - without) / total, DECIMALS)
+        return round((self._base + with_class - without) / max(self.n_rows, 1e-300), DECIMALS)
 
 
 def _n_log_n(counts: Floats) -> float:
@@ -381,18 +356,17 @@ def order_by_class_information(
     order: list[int] = []
     enough = patterns.n_rows / (ROWS_PER_CELL * max(domain.n_classes, 1))
     while remaining:
-        gains = np.array(
-            context.engine.map(patterns.information, remaining, Progress(), "feature order")
-        )
-        order.append(remaining.pop(int(np.argmax(gains))))
+        found = context.engine.map(patterns.information, remaining, Progress(), "feature order")
+        ranked = np.argsort(np.negative(found), kind="stable").tolist()
+        best = remaining[ranked[0]]
         if max_conditioning is None:
-            finer = patterns.refine(order[-1], enough)
+            finer = patterns.refine(best, enough)
         else:
-            finer = len(order) <= max_conditioning and patterns.refine(order[-1])
+            finer = len(order) < max_conditioning and patterns.refine(best)
         if not finer:
-            rest = np.delete(gains, int(np.argmax(gains)))
-            order.extend(remaining[i] for i in np.argsort(-rest, kind="stable"))
+            order += [remaining[i] for i in ranked]
             break
+        order.append(remaining.pop(ranked[0]))
     return np.array(order, np.int64)
 
 

@@ -23,9 +23,8 @@ TIE = 1e-11  # upper bound on the total weight of all roots of a forest
 class TAN(StructureLearner):
     r"""Tree-augmented naive Bayes: each feature has at most one parent in addition to the class.
 
-    The tree is the maximum spanning tree on the conditional mutual information
-    :math:`I(X_i; X_j \mid Y)`, which is the tree with the highest likelihood. A fast,
-    strong default for up to a few thousand rows per class.
+    The tree is the maximum spanning tree on :math:`I(X_i; X_j \mid Y)`, which has the highest
+    likelihood. A fast, strong default for up to a few thousand rows per class.
 
     Parameters
     ----------
@@ -36,13 +35,13 @@ class TAN(StructureLearner):
     root : {"first", "information"}, default="first"
         Where the tree is rooted. The paper leaves it open, and published programs use the first
         column. "information" uses the feature with the greatest :math:`I(X; Y)`, so that column
-        order only breaks exact ties. The edges are the same up to ties; only their direction
-        depends on the root, and that affects smoothed tables slightly.
+        order only breaks exact ties. The root decides only the direction of edges, which affects
+        smoothed tables slightly.
     adjusted : bool, default=False
-        Subtract the information expected by chance (`adjusted_cmi`), and leave out edges that do no
-        better than chance: choose it for columns with very many values, which would otherwise
-        become every feature's parent. By default information is the plug-in estimate, as in the
-        papers, and the tree spans all features. Not available for "ear".
+        Subtract the information expected by chance, and leave out edges that do no better: choose
+        it for columns with very many values, which would otherwise become every feature's parent.
+        By default information is the plug-in estimate, as in the papers, and the tree spans all
+        features. Not available for "ear".
 
     Notes
     -----
@@ -82,12 +81,11 @@ class TAN(StructureLearner):
             information = counts.score_pairs(ExplainingAway())
         else:
             information = adjusted_cmi(counts) if adjusted else counts.cmi()
+        first = self.root == "first"
+        order = np.arange(len(information)) if first else feature_order(counts, adjusted=adjusted)
         if plan.limits is not None:
-            parents = self._branching(information, counts, plan.limits, adjusted=adjusted)
-        elif self.root == "first":
-            parents = maximum_spanning_tree(information)
+            parents = _branching(information, order, plan.limits)
         else:
-            order = feature_order(counts, adjusted=adjusted)
             parents = maximum_spanning_tree(information, order)
         children = np.flatnonzero(parents >= 0)
         edges = information[children, parents[children]]
@@ -98,31 +96,25 @@ class TAN(StructureLearner):
         plan.context.record("structure")["tree_weight"] = float(sum(edges))
         return Structure.from_tree(counts.domain.names, parents)
 
-    def _branching(
-        self, information: Floats, counts: Counts, limits: Limits, *, adjusted: bool
-    ) -> Ints:
-        """Return the heaviest forest under constraints, rooted as requested where they allow it."""
-        limits.check_learner(1, "TAN")
-        n = information.shape[0]
-        order = np.arange(n)
-        if self.root == "information":
-            order = feature_order(counts, adjusted=adjusted)
-        # Information is rounded to ten decimals, so these only break ties.
-        worth = (n - np.arange(n)) * (TIE / n**2)
-        found = maximum_branching(information[np.ix_(order, order)], limits.take(order), worth)
-        parents = np.full(n, -1, np.int64)
-        has = found >= 0
-        parents[order[has]] = order[found[has]]
-        return parents
+
+def _branching(information: Floats, order: Ints, limits: Limits) -> Ints:
+    """Return the heaviest forest under constraints, rooted early in the order if they allow it."""
+    limits.check_learner(1, "TAN")
+    n = information.shape[0]
+    # Information is rounded to ten decimals, so these only break ties.
+    worth = (n - np.arange(n)) * (TIE / n**2)
+    found = maximum_branching(information[np.ix_(order, order)], limits.take(order), worth)
+    parents = np.empty(n, np.int64)
+    parents[order] = np.where(found >= 0, order[found], -1)
+    return parents
 
 
-def maximum_spanning_tree(weights: Floats, order: Ints | None = None) -> Ints:
+def maximum_spanning_tree(weights: Floats, order: Ints) -> Ints:
     """Return each node's parent in the maximum spanning tree of a symmetric matrix, -1 for none.
 
-    Prim's algorithm from the first node (of `order`); ties go to the first.
+    Prim's algorithm from the first node of `order`; ties go to the first.
     """
     n = weights.shape[0]
-    order = np.arange(n) if order is None else order
     parents = np.full(n, -1, np.int64)
     best = np.full(n, -np.inf)  # in the order of `outside`
     outside = np.ones(n, np.bool_)
