@@ -64,10 +64,8 @@ class Estimator(_Ground):
         for key, value in params.items():
             name, mark, rest = key.partition("__")
             if name not in names:
-                raise ConfigurationError(
-                    f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: "
-                    f"{names!r}."
-                )
+                told = f"Invalid parameter {name!r} for estimator {self}. Valid parameters are"
+                raise ConfigurationError(f"{told}: {names!r}.")
             if mark:
                 nested[name][rest] = value
             else:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from inspect import signature
 from itertools import accumulate
+from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from tanager.errors import ConfigurationError, nearest
@@ -67,10 +68,9 @@ class Registry(Generic[Learner]):
         kind = self._find(name)
         if kind is None:
             raise self._unknown(text)
-        names = kind._get_param_names()
-        own = {key: value for key, value in options.items() if "__" not in key}
+        names, given = kind._get_param_names(), signature(kind).parameters.values()
         nested = {key: value for key, value in options.items() if "__" in key}
-        given = signature(kind).parameters.values()
+        own = {key: value for key, value in options.items() if key not in nested}
         needed = [one.name for one in given if one.default is one.empty and one.name not in own]
         strange = [key for key in options if key.partition("__")[0] not in names]
         try:
@@ -107,21 +107,18 @@ class Registry(Generic[Learner]):
     def _unknown(self, given: Any) -> ConfigurationError:
         choice = self.package.rpartition(".")[2]
         if isinstance(given, type) and issubclass(given, self._load(self.base)):
-            name = given.__name__
-            return ConfigurationError(
-                f"{choice}={name} is a class, not a learner. Write {choice}={name}().",
-                parameter=choice,
-            )
+            text = f"{choice}={given.__name__}"
+            told = f"{text} is a class, not a learner. Write {text}()."
+            return ConfigurationError(told, parameter=choice)
         text = given if isinstance(given, str) else ""
         # Only the type of a table or the like, whose text has several lines.
         shown = repr(given) if text or "\n" not in repr(given) else f"<{type(given).__name__}>"
         known = [*(name for name in self.besides if name != text), *self]
         known += [name for name in plugin_names(self.group) if name not in self.learners]
-        allowed = ", ".join(map(repr, known))
         hint = nearest(text.partition("(")[0], known, 0.6)
         return ConfigurationError(
-            f"{choice}={shown} isn't valid.{hint} Give one of {allowed}, one with options "
-            f"such as {self.example!r}, or a learner from {self.package}.",
+            f"{choice}={shown} isn't valid.{hint} Give one of {', '.join(map(repr, known))}, one "
+            f"with options such as {self.example!r}, or a learner from {self.package}.",
             parameter=choice,
         )
 
@@ -181,11 +178,10 @@ def _read_value(node: ast.expr, source: str) -> Any:
     if isinstance(node, ast.Tuple):
         return tuple(_read_value(item, source) for item in node.elts)
     if isinstance(node, ast.Dict):
-        keys = [ast.literal_eval(key) for key in node.keys if key is not None]
-        if len(keys) != len(node.values):
+        if None in node.keys:
             raise ValueError("a mapping is written {key: value}")
-        values = [_read_value(value, source) for value in node.values]
-        return dict(zip(keys, values, strict=True))
+        keys = [ast.literal_eval(key) for key in node.keys if key is not None]
+        return dict(zip(keys, (_read_value(item, source) for item in node.values), strict=True))
     try:
         return ast.literal_eval(node)
     except ValueError:
@@ -224,30 +220,34 @@ def split_outside(text: str, separator: str) -> list[str]:
     return [*pieces, text[start:]]
 
 
-def plugin_names(group: str) -> list[str]:
-    """Return the names that installed packages add to a group, sorted."""
+def _points(group: str, name: str | None = None) -> list[Any]:
+    """Return a group's entry points, sorted: deterministic if two packages claim a name."""
     from importlib.metadata import entry_points
 
-    return sorted({point.name for point in entry_points(group=group)})
+    found = [point for point in entry_points(group=group) if name in (None, point.name)]
+    return sorted(found, key=attrgetter("value"))
+
+
+def _package(point: Any) -> str:
+    return str(point.module if point.dist is None else point.dist.name)
+
+
+def plugin_names(group: str) -> list[str]:
+    """Return the names that installed packages add to a group, sorted."""
+    return sorted({point.name for point in _points(group)})
 
 
 def describe_plugin(group: str, name: str) -> str:
     """Return which package a name comes from, without loading it."""
-    from importlib.metadata import entry_points
-
-    found = min(entry_points(group=group, name=name), key=lambda point: point.value)
-    return f"From the package {found.module if found.dist is None else found.dist.name}."
+    return f"From the package {_package(_points(group, name)[0])}."
 
 
 def load_plugin(group: str, name: str) -> Any | None:
     """Return the object that an installed package provides for a name, or None."""
-    from importlib.metadata import entry_points
-
-    found = list(entry_points(group=group, name=name))
-    if not found:
+    point = next(iter(_points(group, name)), None)
+    if point is None:
         return None
-    point = min(found, key=lambda point: point.value)  # deterministic if two claim a name
-    package = point.dist.name if point.dist is not None else point.module
+    package = _package(point)
     try:
         return point.load()
     except Exception as error:

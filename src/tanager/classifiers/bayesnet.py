@@ -27,8 +27,9 @@ from tanager.classifiers.priors import (
     set_class_prior,
 )
 from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
+from tanager.counts import Trees
 from tanager.engines import Engine, FitContext
-from tanager.errors import ConfigurationError, invalid
+from tanager.errors import ConfigurationError
 from tanager.estimator import join_scikit_learn, with_callbacks
 from tanager.network import Network
 from tanager.parameters import (
@@ -54,20 +55,19 @@ class BayesNetClassifier(NetworkPredictor):
     Parameters
     ----------
     structure : str or StructureLearner, default="auto"
-        Which features condition which: ``"naive"``, ``"tan"``, ``"kdb"``, ... or
-        a learner such as ``KDB(k=2)``. "auto" suits the parameters: ``"ktree"`` for
-        ``"layered"``, else ``"tan(root='information', adjusted=True)"``.
+        Which features condition which: ``"naive"``, ``"tan"``, ``"kdb"``, ... or a learner such as
+        ``KDB(k=2)``. "auto" is ``"ktree"`` for ``"layered"``, else
+        ``"tan(root='information', adjusted=True)"``.
     parameters : str or ParameterLearner, default="layered"
-        The probability tables: ``"layered"``, ``"hdp"``, ``"m-estimate"``,
-        ``"discriminative"``, ... or a learner such as ``MEstimate(m=1.0)``.
+        The probability tables: ``"layered"``, ``"hdp"``, ``"m-estimate"``, ... or a learner such as
+        ``MEstimate(m=1.0)``.
     categorical_features : "from_dtype", "all", mask, indices or names, default="from_dtype"
         Which columns aren't discretised. ``"from_dtype"``: strings, booleans, categories and
         Arrow dictionaries.
     ordered : mapping or None, default=None
-        Ordered categories: from a feature to its values from first to last, such as
-        ``{"size": ["S", "M", "L"]}``. Neighbouring values get similar estimates. pandas'
-        ordered categories, Arrow's ordered dictionaries and polars' enums are recognised
-        automatically. A value that isn't in the list raises an error.
+        Ordered categories, whose neighbours get similar estimates: from a feature to its values
+        from first to last, such as ``{"size": ["S", "M", "L"]}``. Any other value raises an error.
+        pandas' ordered categories, Arrow's ordered dictionaries and polars' enums are recognised.
     dates : None, names, or mapping of names to styles, default=None
         Text columns that are dates. The audit finds most; this is for ambiguous ones:
         ``dates={"paid": "%d/%m/%Y"}``.
@@ -91,8 +91,8 @@ class BayesNetClassifier(NetworkPredictor):
         for each frequent value. "auto" is "fine" for ``"layered"``, else "mdl".
     class_weight : None, "balanced" or dict, default=None
         The cost of an error on each class, as a factor of its prior; ``"balanced"`` makes rare
-        classes count as much as frequent ones. It doesn't reweight the rows, so a few rows remain
-        weak evidence; to reweight them, pass `sample_weight`.
+        classes count as much as frequent ones. To reweight the rows as evidence, pass
+        `sample_weight` instead.
     class_prior : mapping or None, default=None
         Class frequencies in deployment, if they differ from those of the training rows:
         ``{"sick": 0.02}`` for a case-control sample. Other classes share the rest in
@@ -104,20 +104,19 @@ class BayesNetClassifier(NetworkPredictor):
         along a feature.
     audit : bool, default=True
         Whether to read dates and numbers stored as text as such, and to leave out identifiers:
-        unique texts, and whole numbers in a column named like an id. A `ColumnWarning` names
-        the columns; ``info_["codes"]["audit"]`` has all findings. Columns named in
-        `categorical_features` are left alone.
+        unique texts, and whole numbers in a column named like an id, unless `categorical_features`
+        names them. A `ColumnWarning` names the columns; ``info_["codes"]["audit"]`` has all.
     engine : "local", "dask", distributed.Client or Engine, default="local"
         Where passes over the data run: threads of this process, or a Dask cluster: the given
-        client's, or for ``"dask"`` the current client's or a new local one. Results don't
-        depend on it.
+        client's, or for ``"dask"`` the current client's or a new local one. Results depend neither
+        on this nor on the next two.
     n_jobs : int, default=None
-        Threads of the local engine; None is one, -1 is one per core. Results don't depend on
-        it. ``"layered"`` uses one thread for fewer than 50,000 rows.
+        Threads of the local engine; None is one, -1 is one per core. ``"layered"`` uses one thread
+        for fewer than 50,000 rows.
     memory_limit : str, int or None, default=None
         Memory for rows and counts without the model, such as ``"4GB"`` or a number of bytes; beyond
         it, rows and large arrays go to temporary files, counting takes more passes, and too many
-        classes or values are an error. None is half the free memory. Results don't depend on it.
+        classes or values are an error. None is half the free memory.
     checkpoint : path or None, default=None
         A folder for the state of a long fit: if it's killed and restarted on the same rows,
         it resumes and gives the same model. The folder is emptied at the end.
@@ -185,16 +184,13 @@ class BayesNetClassifier(NetworkPredictor):
         Parameters
         ----------
         X : table
-            A 2-D array, a list of rows or of dicts, a DataFrame (pandas, polars, Dask), an
-            Arrow table, a DuckDB relation, or a path, glob or folder of Parquet, Arrow or
-            CSV files, which are streamed.
+            A 2-D array, list of rows or of dicts, DataFrame (pandas, polars, Dask), Arrow table,
+            DuckDB relation, or a path, glob or folder of Parquet, Arrow or CSV files, streamed.
         y : array-like or str
             The classes, or the name of their column in X. A series gives the target its name.
         sample_weight : array-like or str, default=None
-            Row weights, or the name of their column in X. A row of weight 2 counts as two
-            rows; weights that sum to one are one row in total. Learners that use folds
-            (``"layered"``, ``"ktree"``, ...) assign them by position, so repeating rows
-            instead gives different folds.
+            Row weights, or the name of their column in X. A row of weight 2 counts as two rows, but
+            repeating it instead gives ``"layered"``, ``"ktree"``, ... other folds.
         """
         return self._fit(X, y, sample_weight)
 
@@ -208,13 +204,11 @@ class BayesNetClassifier(NetworkPredictor):
     ) -> Self:
         """Add rows to the counts of a learned structure.
 
-        The first call learns codes and structure from its rows, as `fit` does; later calls,
-        and calls after `fit`, keep both and add counts. Values that don't occur in the first rows
-        stay unknown. Only for parameters that are estimated from counts: ``"hdp"``,
-        ``"m-estimate"``, ``"friedman"``, ``"laplace"``, ``"ml"``, ``"acll"``. `drift` and
-        `familiarity` need a model fitted with a single `fit`.
-
-        `classes` are all classes that will ever occur; only used in the first call.
+        The first call learns codes and structure from its rows, as `fit` does; later calls, and
+        calls after `fit`, keep both and add counts. Values that don't occur in the first rows stay
+        unknown. Only for parameters that are estimated from counts: ``"hdp"``, ``"m-estimate"``,
+        ``"friedman"``, ``"laplace"``, ``"ml"``, ``"acll"``. `drift` and `familiarity` need a single
+        `fit`. `classes` are all that will ever occur; only used in the first call.
         """
         if not hasattr(self, "network_"):
             return self._fit(X, y, sample_weight, classes)
@@ -224,16 +218,15 @@ class BayesNetClassifier(NetworkPredictor):
                 "Refit on all rows."
             )
         self._kept_counts.check(self.structure, self.parameters)
-        codebook, table = self.network_.codebook, X
+        codebook, structure = self.network_.codebook, self.network_.structure
         check_class_weight(self.class_weight, codebook.classes)
         with open_progress(self.verbose) as progress:
             context = open_context(self, progress)
-            rows = encode_rows(codebook, table, y, sample_weight=sample_weight, context=context)
-            structure = self.network_.structure
+            rows = encode_rows(codebook, X, y, sample_weight=sample_weight, context=context)
             with context.stage("parameters"):
                 sum_out = codebook.missing == "marginalize"
                 kept = self._kept_counts.add(rows, structure, context, sum_out=sum_out)
-                tables = kept.tables(context)
+                tables = kept.learner.from_counts(kept.classes, Trees(kept.families), context)
         given = codebook.classes, kept.sums
         shares = class_shares(self.class_prior, *given)
         tables = set_class_prior(tables, shares, self.class_weight, *given, counted=True)
@@ -265,8 +258,7 @@ class BayesNetClassifier(NetworkPredictor):
             context = open_context(self, progress)
             codebook, rows = self._encode(X, y, sample_weight, classes, context)
             fit = FitRun(codebook, rows, model_options(self), context, self.checkpoint)
-            structure = fit.learn_structure()
-            structure, tables = fit.learn_tables(structure)
+            structure, tables = fit.learn_tables(fit.learn_structure())
             network, kept_counts = fit.make_network(structure, tables)
             if fit.store is not None:
                 fit.store.clear()
@@ -300,8 +292,7 @@ class BayesNetClassifier(NetworkPredictor):
                 "BayesNetClassifier requires y to be passed, but the target y is None. "
                 "Pass the classes, or the name of their column in X."
             )
-        if not isinstance(self.audit, bool | np.bool_):
-            raise invalid("audit", self.audit, "True or False")
+        self._allow_flags("audit")
         known = network_prior(self.prior)
         if known is not None:  # its tables belong to its own codes
             if self.classes_ordered is not None:
@@ -311,9 +302,8 @@ class BayesNetClassifier(NetworkPredictor):
                 )
             codebook = known.codebook.forget_numbers()
             with context.stage("codes"):
-                return codebook, encode_rows(
-                    codebook, X, y, sample_weight=sample_weight, context=context
-                )
+                rows = encode_rows(codebook, X, y, sample_weight=sample_weight, context=context)
+            return codebook, rows
         bins = self.bins
         if isinstance(bins, str) and bins == "auto":
             grouped = isinstance(PARAMETERS.resolve(self.parameters), GroupedLearner)
@@ -354,8 +344,7 @@ class Info(dict[str, Any]):
             for stage, record in self.items()
         }
         n_all = grown["codes"]["rows"] + n_rows
-        for stage, record in stages.items():
-            grown[stage] = {**grown.get(stage, {}), **record}
+        grown |= {stage: grown.get(stage, {}) | record for stage, record in stages.items()}
         grown["codes"]["rows"] = n_all
         return Info(grown)
 

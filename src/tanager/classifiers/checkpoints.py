@@ -14,6 +14,7 @@ import os
 import pickle
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
@@ -76,18 +77,12 @@ class FitCheckpoint:
         found = self._content.get("structure")
         if found is None:
             return None
-        parents = tuple(map(tuple, found["parents"]))
-        structure = Structure(tuple(found["names"]), tuple(found["selected"]), parents)
-        return structure, dict(found["record"])
+        parents = tuple(map(tuple, found["parent_indices"]))
+        return Structure(tuple(found["names"]), tuple(found["selected"]), parents), found["record"]
 
     def keep_structure(self, structure: Structure, record: Mapping[str, Any]) -> None:
         """Store the structure, which ends its stage."""
-        found = {
-            "names": structure.names,
-            "selected": structure.selected,
-            "parents": structure.parent_indices,
-            "record": dict(record),
-        }
+        found = {**asdict(structure), "record": dict(record)}
         self._write({**self._content, "structure": found})
         self.journal.end()
 
@@ -154,14 +149,10 @@ class JournalEngine:
     """
 
     def __init__(self, engine: Engine, folder: Path, every: float) -> None:
-        self.engine = engine
-        self.every = every
-        self._folder = folder
-        self._stage = ""
-        self._number = 0
+        self.engine, self.every, self._folder = engine, every, folder
+        self._stage, self._number, self._written = "", 0, time.monotonic()
         self._known: dict[str, list[np.ndarray[Any, Any]]] = {}
         self._new: dict[str, np.ndarray[Any, Any]] = {}
-        self._written = time.monotonic()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.engine, name)  # `map` and `keep`, whose results aren't saved, `n_jobs`
@@ -175,8 +166,7 @@ class JournalEngine:
                 arrays = read_arrays(path)
             except ValueError as error:
                 raise ModelFileError(
-                    f"{path} is not a readable part of a checkpoint ({error}). Delete the folder "
-                    "of the checkpoint to fit from the start."
+                    f"{path} is not a readable part of a checkpoint ({error}). {_DELETE}"
                 ) from error
             for name, array in sorted(arrays.items()):
                 self._known.setdefault(name.rpartition("|")[0], []).append(array)

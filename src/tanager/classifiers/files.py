@@ -33,11 +33,11 @@ def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
 
     Notes
     -----
-    The file is data (safetensors with a JSON header and a checksum), the same
-    on every platform. It doesn't contain the counts, so a loaded model can't continue
-    with `partial_fit`. How the fit was run (engine, threads, seconds, memory) is left
-    out: equal models have equal files. A random generator and a prior that is a network
-    become None. From `info_`, only numbers, short lists of numbers, texts and flags are stored.
+    The file is data (safetensors with a JSON header and a checksum), the same on every platform. It
+    lacks the counts, so a loaded model can't continue with `partial_fit`, and how the fit was run
+    (engine, threads, seconds, memory), so equal models have equal files. A random generator and a
+    prior that is a network become None. From `info_`, it has numbers, short lists of them, texts
+    and flags.
 
     Examples
     --------
@@ -54,10 +54,7 @@ def save(estimator: BayesNetClassifier, path: str | os.PathLike[str]) -> None:
             f"Only a fitted BayesNetClassifier can be saved, not {type(estimator).__name__}. "
             "Call fit first."
         )
-    facts = {
-        "estimator": plain_parameters(estimator),
-        "info": _facts_of_model(estimator.info_),
-    }
+    facts = {"estimator": plain_parameters(estimator), "info": _facts_of_model(estimator.info_)}
     write_model(estimator.network_, path, facts, lambda part: load(part).network_)
 
 
@@ -161,11 +158,11 @@ def _restore(
         return BayesNetClassifier(Fixed(dict(parents)))
     if not isinstance(stored, dict):
         raise ModelFileError("the estimator's parameters are not an object.")
-    chosen = [name for name in RUN_PARAMETERS if name in stored]
+    chosen = ", ".join(repr(name) for name in RUN_PARAMETERS if name in stored)
     if chosen:
         raise ModelFileError(
-            f"the estimator's parameters name {', '.join(map(repr, chosen))}, which no model "
-            "has. The file was written by another version of Tanager, or forged."
+            f"the estimator's parameters name {chosen}, which no model has. The file was written "
+            "by another version of Tanager, or forged."
         )
     parameters = {name: load_option(value) for name, value in stored.items()}
     return make_object(BayesNetClassifier, parameters)

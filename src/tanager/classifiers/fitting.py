@@ -181,10 +181,6 @@ class KeptCounts:
         classes, sums = self.classes + counts.classes, self.sums + counts.classes
         return replace(self, classes=classes, families=families, sums=sums)
 
-    def tables(self, context: FitContext) -> Tables:
-        """Estimate the tables from all counts so far."""
-        return self.learner.from_counts(self.classes, Trees(self.families), context)
-
 
 def _identify(structure: Any, parameters: Any) -> dict[str, tuple[str, Any]]:
     """Return both learners as text and as data; an unnamed function identifies itself."""
@@ -255,6 +251,7 @@ class FitRun:
             self.plan = self.plan.for_rows(counts)
             counts = self.plan.grouped_counts
         plan, names = self.plan, self.codebook.domain.names
+        left = {at for at, name in enumerate(names) if self.codebook.leaves_out(name)}
         found = None if store is None else store.structure()
         if store is not None and found is None:
             store.journal.begin("structure")
@@ -264,16 +261,12 @@ class FitRun:
         elif isinstance(learner, JointLearner):
             # Tables learned jointly belong to the full structure and aren't in the checkpoint.
             structure, tables = learner.learn_jointly(counts, plan)
-            self.plan = replace(plan, joint_tables=tables)
-            if plan.limits is not None:
-                plan.limits.check_structure(structure)
-            return structure
+            self.plan, left = replace(plan, joint_tables=tables), set()
         else:
             assert learner is not None
             structure = learner.learn(counts, plan)
             if store is not None:
                 store.keep_structure(structure, self.context.record("structure"))
-        left = {at for at, name in enumerate(names) if self.codebook.leaves_out(name)}
         if 0 < len(set(structure.selected) - left) < len(structure.selected):
             structure = structure.without(left)
         if plan.limits is not None:

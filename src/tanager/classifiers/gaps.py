@@ -92,8 +92,7 @@ def complete_rows(counts: Counts, plan: FitPlan, most_draws: int = MOST_DRAWS) -
     """
     rows, domain, context = counts.rows, counts.domain, plan.context
     with context.stage("gaps") as record:
-        pairs = zip(counts.values, domain.n_ordered, strict=True)
-        groups = tuple(learn_groups(values, n_ordered) for values, n_ordered in pairs)
+        groups = tuple(map(learn_groups, counts.values, domain.n_ordered))
         missing = sum(1.0 - values.sum() / counts.classes.sum() for values in counts.values)
         n_drawn = min(1.0, missing) * rows.n_rows  # at most this many rows have a gap
         n_draws = most_draws
@@ -105,9 +104,8 @@ def complete_rows(counts: Counts, plan: FitPlan, most_draws: int = MOST_DRAWS) -
         tree = TAN(root="information", adjusted=True)
         for _ in range(2):
             structure = tree.learn(source, draft).within(grouped.domain, MAX_TABLE)
-            tables, _, em = expect_and_maximise(
-                HDP(), structure, grouped, draft, DRAFT_ROUNDS, DRAFT_TOL
-            )
+            learned = HDP(), structure, grouped, draft, DRAFT_ROUNDS, DRAFT_TOL
+            tables, _, em = expect_and_maximise(*learned)
             unknown = Unknown(structure, tables, grouped.domain.arities)
             seed = context.row_seed(DRAWS_KEY)
             complete = _Completion(unknown, groups, within, seed, n_draws, rows.total_weight)

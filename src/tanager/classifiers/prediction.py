@@ -94,11 +94,9 @@ class NetworkPredictor(Classifier):
 
         With probability `level` it contains what the model would predict if it knew its tables
         exactly. It covers the uncertainty from having few training rows, but neither
-        dependencies missing from the structure nor rows unlike the training rows.
-
-        For parameters ``"layered"``, ``"hdp"``, ``"m-estimate"``, ``"laplace"``, ``"friedman"``,
-        ``"ml"`` and ``"discriminative"``. With unknown inputs, the interval may be too wide,
-        but never too narrow.
+        dependencies missing from the structure nor rows unlike the training rows. With unknown
+        inputs, it may be too wide, but never too narrow. For parameters ``"layered"``, ``"hdp"``,
+        ``"m-estimate"``, ``"laplace"``, ``"friedman"``, ``"ml"`` and ``"discriminative"``.
 
         Examples
         --------
@@ -118,17 +116,15 @@ class NetworkPredictor(Classifier):
         """Return for each row a set of classes that contains the true one with a given probability.
 
         The `coverage` holds whether or not the model is correct, as long as the rows come from
-        the same distribution as the training rows.
-
-        With `per_class`, the coverage also holds within each class; overall coverage may miss a
-        rare class.
+        the same distribution as the training rows. With `per_class`, it also holds within each
+        class; overall coverage may miss a rare one.
 
         Notes
         -----
         Conformal prediction: the threshold is the probability that a share of `coverage` of
-        held-out rows gave their own class. These are the rows passed to `calibrate`, for which
-        the coverage is guaranteed, or those of the folds in which ``"layered"`` makes its
-        choices: then it's `coverage` in practice, and ``2 * coverage - 1`` at worst.
+        held-out rows gave their own class. With the rows passed to `calibrate`, coverage is
+        guaranteed; with those of the folds in which ``"layered"`` makes its choices, it's
+        `coverage` in practice, and ``2 * coverage - 1`` at worst.
 
         Examples
         --------
@@ -270,8 +266,7 @@ class NetworkPredictor(Classifier):
         codebook, limit = self._asked().codebook, read_memory_limit(self.memory_limit)
         context = FitContext(resolve_engine(self.engine, self.n_jobs), memory_limit=limit)
         rows = encode_rows(codebook, X, y, sample_weight=sample_weight, context=context)
-        for chunk in rows.chunks():
-            yield chunk, chunk.row_weights
+        return ((chunk, chunk.row_weights) for chunk in rows.chunks())
 
     def report(
         self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
@@ -294,10 +289,9 @@ class NetworkPredictor(Classifier):
     def feature_importances_(self) -> Floats:
         """Each feature's mutual information with the class, as shares of their sum.
 
-        It's computed from the network: how informative each feature is on its own, so redundant
-        features rank alike, and features that the structure left out have zero. For the increase
-        in log-loss without a feature, see
-        `tanager.evaluation.metrics.loss_without_features`.
+        How informative each feature is on its own, computed from the network: redundant features
+        rank alike, and those that the structure left out have zero. For the increase in log-loss
+        without a feature, see `tanager.evaluation.metrics.loss_without_features`.
         """
         information = NetworkInformation(self._asked()).of_features()
         total = information.sum()
@@ -331,17 +325,13 @@ def predict_log_joint(
     few = network.codebook.few.encode(X)
     if few is not None:
         return score(network, few)
-    table = MatchedTable.of(network.codebook, X)
-    scored = score_table(network, table, resolve_engine(engine, n_jobs), score)
-    parts = [batch.log_joint for batch in scored]
+    table, engine = MatchedTable.of(network.codebook, X), resolve_engine(engine, n_jobs)
+    parts = [batch.log_joint for batch in score_table(network, table, engine, score)]
     return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def score_table(
-    network: Network,
-    table: MatchedTable,
-    engine: Engine,
-    score: Score = Network.log_joint_of_codes,
+    network: Network, table: MatchedTable, engine: Engine, score: Score = Network.log_joint_of_codes
 ) -> Iterator[ScoredBatch]:
     """Score all rows in order, a few fragments at a time.
 
@@ -360,8 +350,20 @@ def score_table(
             for at in np.flatnonzero(~known):
                 known[at] = (codes[at] < ends[at]).any()
             yield batch
-    if n_rows >= LEAST_ROWS:  # fewer are too few to tell
-        _warn_of_unseen(network, table, known, n_rows)
+    columns, names, given = network.codebook.columns, table.features, table.table.names
+    strange = [
+        columns[at].name
+        for at in network.structure.selected
+        if not known[at] and columns[at].null_code > 0 and names[at] in given
+    ]
+    if strange and n_rows >= LEAST_ROWS:  # fewer are too few to tell
+        warnings.warn(
+            f"Column(s) {listed(strange)}: none of the {n_rows:,} rows has a value that "
+            "was seen in training, so they add nothing to the predictions. Check spelling, "
+            "case, encoding and missing values.",
+            ColumnWarning,
+            stacklevel=2,
+        )
 
 
 def score_fragment(
@@ -369,27 +371,6 @@ def score_fragment(
 ) -> list[ScoredBatch]:
     """Code and score the rows of a fragment in batches."""
     return [ScoredBatch(score(network, rows.codes), rows) for rows in table.code(fragment)]
-
-
-def _warn_of_unseen(
-    network: Network, matched: MatchedTable, known: NDArray[np.bool_], n_rows: int
-) -> None:
-    """Warn about columns without a known value: missing in all rows, or only unseen values."""
-    columns, names = network.codebook.columns, matched.features
-    given = matched.table.names
-    strange = [
-        columns[at].name
-        for at in network.structure.selected
-        if not known[at] and columns[at].null_code > 0 and names[at] in given
-    ]
-    if strange:
-        warnings.warn(
-            f"Column(s) {listed(strange)}: none of the {n_rows:,} rows has a value that "
-            "was seen in training, so they add nothing to the predictions. Check spelling, "
-            "case, encoding and missing values.",
-            ColumnWarning,
-            stacklevel=3,
-        )
 
 
 def _bounded(table: MatchedTable) -> Iterator[Fragment]:

@@ -46,13 +46,16 @@ def parse_signs(texts: Sequence[str]) -> dict[str, Any]:
         good = all(sign in signs for _, _, sign in parts)
         if not (equals and name and good and (len(parts) == 1 or all(p[1] for p in parts))):
             allowed = (
-                "a column and +1 or -1, such as age=+1, or a column and classes with their signs, "
-                "such as age=low:-1,high:+1"
+                "a column and +1 or -1, such as age=+1, or a column and classes with their signs"
             )
-            raise invalid("monotonic", text, allowed)
+            raise invalid("monotonic", text, f"{allowed}, such as age=low:-1,high:+1")
         by_class = {label: signs[sign] for label, colon, sign in parts if colon}
         found[name] = by_class or signs[parts[0][2]]
     return found
+
+
+def _refused(text: str) -> ConfigurationError:
+    return ConfigurationError(f"monotonic{text}", parameter="monotonic")
 
 
 def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]]:
@@ -66,16 +69,14 @@ def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]
         at = feature_index(codebook.domain.names, key, "monotonic")
         name, n_ordered = codebook.domain.names[at], codebook.domain.n_ordered[at]
         if n_ordered == 0:
-            raise ConfigurationError(
-                f"monotonic names {name!r}, whose values have no order, unlike numbers, dates, "
-                f"booleans and ordered categories. Specify the order: ordered={{{name!r}: [...]}}.",
-                parameter="monotonic",
+            raise _refused(
+                f" names {name!r}, whose values have no order, unlike numbers, dates, booleans and "
+                f"ordered categories. Specify the order: ordered={{{name!r}: [...]}}."
             )
         if n_ordered > MOST_VALUES:
-            raise ConfigurationError(
-                f"monotonic names {name!r}, which has {n_ordered:,} ordered values. Allowed: at "
-                f"most {MOST_VALUES}. Use fewer bins, or merge values.",
-                parameter="monotonic",
+            raise _refused(
+                f" names {name!r}, which has {n_ordered:,} ordered values. Allowed: at most "
+                f"{MOST_VALUES}. Use fewer bins, or merge values."
             )
         signs = _class_signs(name, asked, codebook.classes, ordered=codebook.target.ordered)
         if n_ordered > 1 and len(signs) > 1:
@@ -88,36 +89,28 @@ def _class_signs(
 ) -> NDArray[np.int8]:
     """Return each class's sign along a feature; only the outermost of ordered classes have one."""
     signs, labels = np.zeros(len(classes), np.int8), classes.tolist()
+    where = f"[{name!r}]"
     for sign in asked.values() if isinstance(asked, Mapping) else (asked,):
         number = isinstance(sign, int | float | np.number) and not isinstance(sign, bool)
         if not (number and abs(sign) == 1):
-            allowed = (
-                "+1 (rises), -1 (falls), or with more than two classes a mapping from a class to "
-                "one of them"
-            )
-            raise invalid(f"monotonic[{name!r}]", sign, allowed)
+            allowed = "+1 (rises), -1 (falls), or with more than two classes a mapping from a class"
+            raise invalid(f"monotonic{where}", sign, f"{allowed} to one of them")
     if not isinstance(asked, Mapping):
         if len(classes) > 2 and not ordered:
-            raise ConfigurationError(
-                f"monotonic[{name!r}] is {asked!r}, but there are {len(classes)} classes. Say "
-                f"which one rises or falls: {{{name!r}: {{{labels[0]!r}: {asked!r}}}}}.",
-                parameter="monotonic",
+            raise _refused(
+                f"{where} is {asked!r}, but there are {len(classes)} classes. Say which one rises "
+                f"or falls: {{{name!r}: {{{labels[0]!r}: {asked!r}}}}}."
             )
         asked = {labels[0]: -asked, labels[-1]: asked} if len(classes) > 2 else {labels[-1]: asked}
     for label, sign in asked.items():
-        place = [at for at, one in enumerate(labels) if label in (one, str(one))]
-        if not place:
-            raise ConfigurationError(
-                f"monotonic[{name!r}] names the class {label!r}. The classes are: "
-                f"{listed(labels)}.",
-                parameter="monotonic",
-            )
-        signs[place[0]] = sign
+        place = next((at for at, one in enumerate(labels) if label in (one, str(one))), None)
+        if place is None:
+            classes_are = f"The classes are: {listed(labels)}."
+            raise _refused(f"{where} names the class {label!r}. {classes_are}")
+        signs[place] = sign
     if not signs.any() or (signs > 0).sum() > 1 or (signs < 0).sum() > 1:
-        allowed = (
-            "one class that rises (+1), one that falls (-1), or both, as probabilities sum to one"
-        )
-        raise invalid(f"monotonic[{name!r}]", dict(asked), allowed)
+        allowed = "one class that rises (+1), one that falls (-1), or both"
+        raise invalid(f"monotonic{where}", dict(asked), f"{allowed}, as probabilities sum to one")
     return signs
 
 
@@ -173,33 +166,28 @@ def with_prior_rows(structure: Structure, counts: Counts, prior: PriorCounts) ->
     prior's probabilities. So each of n rows in a cell to which the prior adds t gets t / (n + 1)
     more weight, and one extra row, with only the family's values known, gets the remainder.
     """
-    n_classes, arities = counts.domain.n_classes, counts.domain.arities
-    class_counts = counts.classes
-    shares = (class_counts / class_counts.sum()).reshape(-1, 1)
+    arities, class_counts = counts.domain.arities, counts.classes
+    shares = class_counts / class_counts.sum()
     families: list[tuple[tuple[int, ...], Floats]] = []
     pairs = zip(structure.selected, structure.parent_indices, strict=True)
     for (feature, parents), seen in zip(pairs, counts.trees(structure).merged(), strict=True):
         if feature not in prior.families:
             continue
         given = prior.aligned(feature, parents, seen.arities, structure.names)
-        totals = given.sum(axis=-1, keepdims=True)
-        rows = seen.to_dense()
+        totals, rows = given.sum(axis=-1, keepdims=True), seen.to_dense()
         # Every context gets one extra row, divided among the classes by their frequencies.
-        contexts = rows.sum(axis=-1, keepdims=True)
-        contexts = contexts + shares.reshape(n_classes, *(1,) * (1 + len(parents)))
+        contexts = rows.sum(axis=-1, keepdims=True) + shares.reshape(-1, *[1] * (1 + len(parents)))
         known = totals > 0
         wanted = np.where(known, contexts * given / np.where(known, totals, 1.0), rows)
         wanted *= float(prior.families[feature][1].sum()) / float(wanted.sum())
-        extra = wanted / (rows + 1.0)
-        families.append(((*parents, feature), extra))
+        families.append(((*parents, feature), wanted / (rows + 1.0)))
     lengths = [int(np.count_nonzero(extra)) for _, extra in families]
     codes = np.repeat(arities.astype(code_dtype(arities))[:, None], sum(lengths), axis=1)
     labels, weights = np.zeros(sum(lengths), np.uint16), np.zeros(sum(lengths))
     for stop, length, (features, extra) in zip(np.cumsum(lengths), lengths, families, strict=True):
         part, places = slice(stop - length, stop), np.nonzero(extra)
         labels[part], weights[part] = places[0], extra[places]
-        for one, column in zip(features, places[1:], strict=True):
-            codes[one, part] = column
+        codes[list(features), part] = places[1:]
     more = Chunk(codes, labels, weights, ADDED_ROWS)
     per_class = prior.classes / np.maximum(class_counts, np.finfo(float).tiny)
     return counts.rows.weighed(_PriorFactor(per_class, families), more)

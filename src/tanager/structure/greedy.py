@@ -73,11 +73,7 @@ class Greedy(StructureLearner):
         rows = counts.rows.gather()
         near = _nearest(counts, self.candidates)
         joint = RunningJoint(
-            counts.domain,
-            rows,
-            score=self.score,
-            epsilon=self.epsilon,
-            memory=context.tables_limit,
+            counts.domain, rows, score=self.score, epsilon=self.epsilon, memory=context.tables_limit
         )
         climb = _Climb(joint, context, near)
         if plan.limits is not None:

@@ -247,10 +247,7 @@ class _ParentLevel(NamedTuple):
 
 
 def _levels(
-    tree: ContextTree,
-    widths: Sequence[int],
-    task: LeaveOneOutTask,
-    check: Callable[[int], None],
+    tree: ContextTree, widths: Sequence[int], task: LeaveOneOutTask, check: Callable[[int], None]
 ) -> Iterator[_ParentLevel]:
     """Iterate over the levels of one family."""
     n_classes, n_numbers, n_above = task.domain.n_classes, 0, 0

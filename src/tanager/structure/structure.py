@@ -304,8 +304,7 @@ class FitPlan:
 
     def for_rows(self, counts: Counts) -> FitPlan:
         """Return the plan for some rows, with groups learned from their counts."""
-        pairs = zip(counts.values, counts.domain.n_ordered, strict=True)
-        groups = tuple(learn_groups(values, n_ordered) for values, n_ordered in pairs)
+        groups = tuple(map(learn_groups, counts.values, counts.domain.n_ordered))
         n_rows = max(self.n_rows, counts.rows.n_rows)
         return replace(self, rows=counts.rows, n_rows=n_rows, groups=groups)
 
