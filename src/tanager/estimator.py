@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from functools import wraps
 from inspect import Parameter, signature
 from math import inf
@@ -49,12 +50,10 @@ class Estimator(_Ground):
         The parameter ``k`` of ``structure`` is ``structure__k``.
         """
         join_scikit_learn()
-        found: dict[str, Any] = {}
-        for name in self._get_param_names():
-            value = getattr(self, name)
-            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+        found = {name: getattr(self, name) for name in self._get_param_names()}
+        for name, value in list(found.items() if deep else ()):
+            if hasattr(value, "get_params") and not isinstance(value, type):
                 found |= {f"{name}__{key}": item for key, item in value.get_params().items()}
-            found[name] = value
         return found
 
     def set_params(self, **params: Any) -> Self:
@@ -167,11 +166,10 @@ def join_scikit_learn() -> None:
         return
     assert base is not None
     Estimator.__bases__ = (base.BaseEstimator,)
-    try:
+    Classifier.__bases__ = (base.ClassifierMixin, Estimator)
+    with suppress(ImportError):  # before scikit-learn 1.9
         from sklearn.callback import CallbackSupportMixin
-    except ImportError:  # before scikit-learn 1.9
-        Classifier.__bases__ = (base.ClassifierMixin, Estimator)
-    else:
+
         Classifier.__bases__ = (CallbackSupportMixin, base.ClassifierMixin, Estimator)
     waiting = [Estimator]
     while waiting:

@@ -13,8 +13,6 @@ from tanager.classifiers.files import load, save
 
 __all__ = ["load_model", "log_model", "save_model"]
 
-FILE = "model.tanager"
-
 
 def log_model(model: BayesNetClassifier, name: str = "model", **options: Any) -> Any:
     """Log a fitted classifier to the current MLflow run.
@@ -70,12 +68,13 @@ def load_model(uri: str | os.PathLike[str]) -> BayesNetClassifier:
 
 
 def _facts(model: BayesNetClassifier, folder: str, options: dict[str, Any]) -> dict[str, Any]:
-    path = Path(folder) / FILE
+    path = Path(folder, "model.tanager")
     save(model, path)
+    needed = [f"tanager=={__version__}"]
     return {
         "loader_module": __name__,
         "data_path": str(path),
-        "pip_requirements": [f"tanager=={__version__}"],
+        "pip_requirements": needed,
         **options,
     }
 

@@ -24,9 +24,9 @@ ROOMS = (
 def trusted_types() -> list[str]:
     """Return the names of Tanager's types that ``skops.io.load`` may create.
 
-    Model files (`tanager.save`) are safer: their content is checked when it's loaded.
-    skops is for a classifier inside a scikit-learn pipeline or search. Types of other
-    packages are for you to judge: ``skops.io.get_untrusted_types`` lists all of them.
+    Model files (`tanager.save`) are safer: their content is checked when it's loaded. skops is for
+    a classifier inside a scikit-learn pipeline or search. Types of other packages are for you to
+    judge: ``skops.io.get_untrusted_types`` lists them.
 
     Examples
     --------

@@ -78,9 +78,9 @@ def load(path: str | os.PathLike[str]) -> BayesNetClassifier:
 
     Notes
     -----
-    Everything is checked before use: format version, checksum, shapes and types,
-    finite and normalised probabilities, parents without a cycle. A file that fails
-    raises a `tanager.errors.ModelFileError`. Nothing in a file is ever executed.
+    Everything is checked before use: format version, checksum, shapes and types, finite and
+    normalised probabilities, parents without a cycle. A file that fails raises a
+    `tanager.errors.ModelFileError`. Nothing in a file is ever executed.
     """
     network, header = read_model(path)
     try:
@@ -107,8 +107,8 @@ def read_network(
     target : str
         The node to predict: the class. It may be anywhere in the network.
     hidden : str or sequence of str, default=()
-        Nodes that are never observed; they are summed out once and for all. All other nodes
-        are features; those that a table lacks are summed out at prediction time.
+        Nodes that are never observed, summed out once and for all. All others are features; those
+        that a table lacks are summed out at prediction time.
     format : {"bif", "xmlbif", "xdsl", "net"}, default=None
         By default given by the file's extension.
 

@@ -110,8 +110,7 @@ class ACLL(StructureLearner):
         cube; or the slope :math:`\beta` of another one, such as
         `tanager_papers.carvalho_constants` estimates from draws.
     pseudo_count : float
-        :math:`N'`, the minimum weight of a value in a context. It bounds the
-        probabilities away from zero; without it the optimum below doesn't exist.
+        :math:`N'`, the minimum weight of a value in a context, without which there's no optimum.
 
     Notes
     -----
@@ -182,8 +181,7 @@ def family_weights(tree: ContextTree, beta: float, pseudo_count: float) -> Famil
     last, (plain, place) = tree.levels[-1], tree.without_class()
     node, context = last.cell_nodes(), place[tree.nodes(tree.depth)]
     cells = context[node] - plain.level_node[-2], last.cell_value
-    label = tree.values(tree.depth)[0][node]
-    shape = tree.arity, tree.context_arities[0]
+    label, shape = tree.values(tree.depth)[0][node], (tree.arity, tree.context_arities[0])
     return _weigh(*cells, label, last.cell_count, shape, beta, pseudo_count)
 
 

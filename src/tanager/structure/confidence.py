@@ -36,14 +36,13 @@ def edge_confidence(
     Returns
     -------
     EdgeConfidence
-        The share of structures with each arc; `threshold` separates significant edges from
-        noise, `structure()` is the averaged structure, and
-        `tanager.report.plot_network` draws it.
+        The share of structures with each arc; `threshold` separates significant edges from noise,
+        `structure()` is the averaged structure, and `tanager.report.plot_network` draws it.
 
     Notes
     -----
-    Codes are learned once, from all rows; each round learns from a bootstrap sample of the same
-    size. Edges are those found by the structure learner, before tables are learned.
+    Codes are learned once, from all rows; each round learns a structure, without tables, from a
+    bootstrap sample of the same size.
 
     References
     ----------

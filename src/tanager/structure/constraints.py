@@ -177,10 +177,10 @@ class Constraints:
     forbidden : sequence of (parent, child)
         Arcs it must not have; ``"*"`` matches any feature.
     tiers : sequence of sequences of names
-        Groups of features from the earliest to the latest, such as those known at
-        birth, at admission, at discharge: no arc leads from a later tier to an earlier one.
+        Groups of features from the earliest to the latest, such as those known at birth, at
+        admission, at discharge: no arc leads from a later tier to an earlier one.
     order : sequence of names
-        Features from the earliest to the latest: no arc leads from a later one to an earlier one.
+        The same with single features.
     roots : sequence of names
         Features with no parents other than the class.
     leaves : sequence of names
@@ -190,12 +190,10 @@ class Constraints:
 
     Notes
     -----
-    Features not named in `tiers` or `order` are free. If constraints contradict
-    each other, the error names the smallest contradictory set.
-
-    `TAN`, `ACLL` and `RandomTree` then find the maximum-weight branching among all
-    that satisfy the constraints; an arc of negative weight is left out unless it is required.
-    The other learners search as usual, among the allowed arcs.
+    Features not named in `tiers` or `order` are free. If constraints contradict each other, the
+    error names the smallest contradictory set. `TAN`, `ACLL` and `RandomTree` find the heaviest
+    branching that satisfies the constraints, without arcs of negative weight unless required; the
+    other learners search as usual, among the allowed arcs.
 
     Examples
     --------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from itertools import product
 from math import isqrt
 from numbers import Integral, Real
@@ -47,8 +48,7 @@ class Arborescence(ParentSearch):
         n = slots.column.shape[0]
         used = slots.used()
         self._child, self._slot = np.nonzero(used)
-        parents = slots.column[used]
-        self._parent = np.where(parents == NO_PARENT, n, parents)
+        self._parent = np.where(slots.column[used] == NO_PARENT, n, slots.column[used])
         self._slot_of = np.zeros((n, n + 1), np.int64)
         self._slot_of[self._child, self._parent] = self._slot
         self._n = n
@@ -103,18 +103,15 @@ class Differentiable(Trained, JointLearner):
     As in [1]_, each feature has a categorical distribution over candidate parents and "no parent",
     with logits :math:`\phi`. Every mini-batch draws one structure (Gumbel noise, then argmax), is
     classified with it, and propagates the loss's gradient to the drawn tables and, straight through
-    a softmax, to all :math:`\phi`. The most probable structure is returned at the end, and the
-    tables learned with it are available to ``parameters="hybrid"``.
-
-    Choose it when accuracy matters more than training time, and for images
-    (``candidates="neighbours"``). TAN takes one pass where this takes hundreds.
+    a softmax, to all :math:`\phi`. In the end the structure is the most probable one, whose tables
+    ``parameters="hybrid"`` keeps. Choose it when accuracy matters more than training time, and for
+    images (``candidates="neighbours"``). TAN takes one pass where this takes hundreds.
 
     Parameters
     ----------
     candidates : {"subset", "all", "neighbours"} or mapping, default="subset"
-        "subset": at most `k` features drawn at random; "all": every feature;
-        "neighbours": the `k` nearest pixels of an image; or a mapping from a
-        feature's name to the names of its candidates (none for unlisted features).
+        "subset": at most `k` features drawn at random; "all": every feature; "neighbours": the `k`
+        nearest pixels of an image; or the names of candidates by feature (none if unlisted).
     k : int, default=8
         Candidates per feature. Memory and time are linear in it.
     ordering : {"fixed", "free"}, default="fixed"
@@ -130,36 +127,33 @@ class Differentiable(Trained, JointLearner):
     loss : {"hybrid", "margin", "cll", "nll", "rps"} or callable, default="hybrid"
         See `tanager.losses`; any ``loss(log_joint, y) -> (value, gradient)``.
     init : {"random", "generative"}, default="random"
-        How the tables are initialised: near uniform, as in [1]_, or with the smoothed frequencies
-        of the training rows, so that all candidates compete from the first batch on. Choose
-        "generative" with thousands of rows, if the tables learned with the structure are kept.
+        The first tables: near uniform, as in [1]_, or smoothed frequencies, so that all candidates
+        compete from the first batch on. Choose "generative" with thousands of rows, if the tables
+        learned with the structure are kept.
     structure_learning_rate : float, default=0.01
         For the logits over parents, constant. [1]_ uses 0.001 with 500 epochs.
     temperature : (float, float), default=(10, 0.1)
         Of the softmax, in the first and the last epoch; geometric in between.
     training : Training or None, default=None
-        Epochs, learning rate, dropout; None uses
-        `tanager.training.Training` with its defaults.
+        Epochs, learning rate, dropout; None uses `tanager.training.Training` with its defaults.
 
     Notes
     -----
-    Tables are logits minus logsumexp over the child's values, initialised
-    from U(-0.1, 0.1) with ``init="random"``. Each (table, parent value) pair takes its own step,
-    with its own step count, in every batch where the table was drawn and a row has that
-    parent value; otherwise it stays as it is, moments included.
+    Tables are logits minus logsumexp over the child's values, initialised from U(-0.1, 0.1) with
+    ``init="random"``. Each (table, parent value) pair takes its own step, with its own step count,
+    in every batch where the table was drawn and a row has that parent value; otherwise it stays as
+    it is, moments included. If a parent is unknown, its row uses the class alone; an unknown child
+    contributes nothing.
 
-    If a parent is unknown, its row uses the class alone; an unknown child contributes nothing.
-
-    ``info_["structure"]`` has ``trace`` (per epoch loss, accuracy,
-    temperature, entropy of the distribution over parents, learning_rate),
-    ``probabilities`` (of the structure's parents) and
-    ``search``; `tanager_papers.plot_training` plots it. All rows are held in
-    memory, one byte per value; training runs on one thread.
+    ``info_["structure"]`` has ``trace`` (per epoch loss, accuracy, temperature, entropy of the
+    distribution over parents, learning_rate), ``probabilities`` (of the structure's parents) and
+    ``search``; `tanager_papers.plot_training` plots it. All rows are held in memory, one byte per
+    value; training runs on one thread.
 
     References
     ----------
-    .. [1] Roth, Pernkopf (2020). Differentiable TAN structure learning for
-       Bayesian network classifiers. PMLR 138 (PGM 2020).
+    .. [1] Roth, Pernkopf (2020). Differentiable TAN structure learning for Bayesian network
+       classifiers. PMLR 138 (PGM 2020).
 
     Examples
     --------
@@ -239,32 +233,18 @@ def resolve_candidates(
     """Return each feature's candidate parents; those for a smaller `k` are a subset."""
     names, free = limits.names, learner.ordering == "free"
     if isinstance(learner.candidates, Mapping):
-        given = _given(learner.candidates, names, free=free)
-        given = [
-            [p for p in pool if allowed[p]]
-            for pool, allowed in zip(given, limits.allowed, strict=True)
-        ]
-        lacking = [f for f, pool in enumerate(given) if not set(limits.required[f]) <= set(pool)]
-        if lacking:
-            raise ConfigurationError(
-                f"The candidates of {names[lacking[0]]!r} lack a parent that the constraints "
-                "require. Add it."
-            )
-        return given
+        return _given(learner.candidates, limits, free=free)
     if learner.candidates not in ("subset", "all", "neighbours"):
         allowed = "'subset', 'all', 'neighbours', or a mapping from features to candidate parents"
         raise invalid("candidates", learner.candidates, allowed)
     pixels = learner.candidates == "neighbours"
     shape = _image_shape(learner.image_shape, len(names)) if pixels else None
-    order = feature_order(learner.order, names, shape, rng)
-    order = [int(f) for f in limits.arrange(order)]
-    earlier = {f: order[:p] for p, f in enumerate(order)}
-    if free:
-        earlier = {f: [g for g in order if g != f] for f in order}
+    order = limits.arrange(feature_order(learner.order, names, shape, rng)).tolist()
     chosen: list[list[int]] = [[] for _ in names]
-    for feature in order:
+    for place, feature in enumerate(order):
         required = list(limits.required[feature])
-        pool = [p for p in earlier[feature] if limits.allowed[feature, p] and p not in required]
+        others = [p for p in order if p != feature] if free else order[:place]
+        pool = [p for p in others if limits.allowed[feature, p] and p not in required]
         if learner.candidates == "subset":
             pool = [int(j) for j in rng.permutation(pool)[: learner.k]] if pool else []
         elif shape is not None:
@@ -297,10 +277,9 @@ def feature_order(
 def image_order(choice: str, height: int, width: int) -> list[int]:
     """Return pixel numbers (row by row) in ordering A, B or C of Roth and Pernkopf, section 4.4.
 
-    A goes row by row. B goes through the lower triangle row by row, each pixel followed by its
-    mirror image. C goes outwards from the centre: around an ordered H x H region first the rows
-    above and below, then the columns left and right, then the corners. B and C are for square
-    images; C starts from the one central pixel (odd side) or from the central four, row by row.
+    A goes row by row; B, through the lower triangle row by row, each pixel followed by its mirror
+    image; C, outwards from the central pixel or four: around a region first the rows above and
+    below, then the columns left and right, then the corners. B and C are for square images.
 
     >>> image_order("B", 3, 3)
     [0, 3, 1, 4, 6, 2, 7, 5, 8]
@@ -313,27 +292,25 @@ def image_order(choice: str, height: int, width: int) -> list[int]:
         raise ConfigurationError(
             f"order={choice!r} needs a square image, not {height} x {width}. Hint: use 'A'."
         )
-    pixels = _diagonal(width) if choice == "B" else _outwards(width)
+    key = _diagonal if choice == "B" else partial(_outwards, width)
+    pixels = sorted(product(range(width), range(width)), key=key)
     return [row * width + column for row, column in pixels]
 
 
-def _diagonal(side: int) -> list[tuple[int, int]]:
-    """Sort pixels by the larger coordinate, then the smaller, the lower triangle first."""
-    pixels = product(range(side), range(side))
-    return sorted(pixels, key=lambda pixel: (max(pixel), min(pixel), pixel[1] > pixel[0]))
+def _diagonal(pixel: tuple[int, int]) -> tuple[Any, ...]:
+    """Sort by the larger coordinate, then the smaller, the lower triangle first."""
+    return max(pixel), min(pixel), pixel[1] > pixel[0]
 
 
-def _outwards(side: int) -> list[tuple[int, int]]:
-    low = (side - 1) // 2
-    high = side // 2  # the region ordered so far is rows and columns low..high
-    pixels = [(row, column) for row in range(low, high + 1) for column in range(low, high + 1)]
-    while low > 0:
-        inner = range(low, high + 1)
-        low, high = low - 1, high + 1
-        pixels += [(low, at) for at in inner] + [(high, at) for at in inner]
-        pixels += [(at, low) for at in inner] + [(at, high) for at in inner]
-        pixels += [(low, low), (low, high), (high, low), (high, high)]
-    return pixels
+def _outwards(side: int, pixel: tuple[int, int]) -> tuple[Any, ...]:
+    """Sort by ring around the centre; in a ring rows first, then columns, then corners."""
+    above, beside = (max((side - 1) // 2 - at, at - side // 2, 0) for at in pixel)
+    return (
+        max(above, beside),
+        above == beside,
+        beside > above,
+        pixel[:: -1 if beside > above else 1],
+    )
 
 
 def _nearest(feature: int, pool: list[int], width: int) -> list[int]:
@@ -354,14 +331,17 @@ def _image_shape(given: tuple[int, int] | None, n: int) -> tuple[int, int]:
 
 
 def _given(
-    candidates: Mapping[str, Sequence[str]], names: Sequence[str], *, free: bool
+    candidates: Mapping[str, Sequence[str]], limits: Limits, *, free: bool
 ) -> list[list[int]]:
+    names = limits.names
     chosen = parents_by_index(candidates, names, "candidates")
+    kept = [[p for p in pool if limits.allowed[i, p]] for i, pool in enumerate(chosen)]
     for child, parents in enumerate(chosen):
+        of = f"The candidates of {names[child]!r}"
         if child in parents or len(set(parents)) != len(parents):
-            raise ConfigurationError(
-                f"The candidates of {names[child]!r} must be distinct features other than itself."
-            )
+            raise ConfigurationError(f"{of} must be distinct features other than itself.")
+        if not set(limits.required[child]) <= set(kept[child]):
+            raise ConfigurationError(f"{of} lack a parent that the constraints require. Add it.")
     if not free:
         try:
             Structure.from_parents(names, chosen)
@@ -370,4 +350,4 @@ def _given(
                 f"The candidates admit no order of the features. {error} "
                 "Hint: ordering='free' allows any candidates and still returns no cycle."
             ) from None
-    return chosen
+    return kept

@@ -47,9 +47,8 @@ class Greedy(StructureLearner):
 
     References
     ----------
-    Keogh and Pazzani (1999), Learning augmented Bayesian classifiers: a
-    comparison of distribution-based and classification-based approaches,
-    AISTATS; as TAN-CR in Pernkopf and Bilmes (2008), ISAIM.
+    Keogh and Pazzani (1999), Learning augmented Bayesian classifiers: a comparison of distribution-
+    and classification-based approaches, AISTATS; as TAN-CR in Pernkopf and Bilmes (2008), ISAIM.
 
     Examples
     --------

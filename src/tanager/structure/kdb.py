@@ -148,10 +148,9 @@ def choose_parents(
 class SelectiveKDB(StructureLearner):
     r"""kDB with the number of parents and the features chosen by leave-one-out.
 
-    Features are ranked by :math:`I(X; Y)`, and each one's parents by :math:`I(X_i; X_j \mid Y)`, as
-    in `KDB`. The leave-one-out loss of all :math:`(k+1)\,n` prefixes of that model is then summed
-    over the rows, and the best prefix is kept. There's no k to choose, and features that don't help
-    are dropped.
+    Features and parents are ranked as in `KDB`. The leave-one-out loss of all :math:`(k+1)\,n`
+    prefixes of that model is then summed over the rows, and the best prefix is kept. There's no k
+    to choose, and features that don't help are dropped.
 
     Parameters
     ----------
@@ -172,10 +171,9 @@ class SelectiveKDB(StructureLearner):
     -----
     Three passes: pairs of features, families with `max_k` parents, the losses. The row left out is
     removed from its class count and its own cells; a context that becomes empty backs off to the
-    next shorter one. Ties prefer fewer parents, then fewer features. A row with integer weight w
-    counts as w equal rows, one of which is left out; with any other weight the whole row is left
-    out. A row where a feature is unknown doesn't contribute to that feature; one where a parent is
-    unknown uses the higher-ranked parents, whatever `max_k`.
+    next shorter one. Ties prefer fewer parents, then fewer features. A row with integer weight w is
+    w equal rows, one of which is left out; any other weight is left out as a whole. A row doesn't
+    contribute to a feature it lacks; if it lacks a parent, the higher-ranked ones are used.
 
     ``info_["structure"]`` has `surface` (the loss, shape (max_k + 1, n)), `k`,
     `n_features`, `score` and `order` (the features' names by rank).

@@ -40,10 +40,9 @@ class KTree(StructureLearner):
     Each feature has up to `max_parents` parents, which are connected to each other. For each fold
     an additive model, with one score per value and class, is fitted on the other folds; the fold's
     rows then show how much a table for each pair of features would gain on the model's residuals.
-    The tree is grown from the heaviest pair, feature by feature, each attached to the clique with
-    which it has the most weight. The weight is the gain plus, to a lesser degree, TAN's conditional
-    information :math:`I(X_i; X_j \mid Y)` minus what's expected by chance, which decides where no
-    pair gains; both are scaled to a maximum of one.
+    The tree grows from the heaviest pair: each feature joins the clique with which it has the most
+    weight. The weight is the gain plus, to a lesser degree, :math:`I(X_i; X_j \mid Y)` minus what's
+    expected by chance, which decides where no pair gains; both are scaled to a maximum of one.
 
     Choose it with parameters that are trained on P(y | x) and select depth themselves, above all
     ``"layered"``: generative tables benefit more from the dependences found by `TAN` and `KDB`.
@@ -53,17 +52,15 @@ class KTree(StructureLearner):
     max_parents : int or "auto"
         Maximum number of parents. "auto": 2, 3 from 1,000 and 5 from 5,000 rows on; more if
         constraints require more, including those that connect required parents. With parameters
-        that group values, up to 8 from 1,000 rows on: a third if the full table has room for
-        fine groups, more if it has no more cells than half the rows. For ``"layered"``,
-        which uses only as many as pay off, "auto" appends more from the same
-        cliques, up to 5 in total, for P(x) where steep scores need them.
+        that group values, up to 8 from 1,000 rows on: a third if the full table has room for fine
+        groups, more if it has no more cells than half the rows. For ``"layered"``, which uses only
+        as many as pay off, up to 5 from the same cliques, for P(x) where steep scores need them.
 
     Notes
     -----
-    Three fits of an additive model and one scan of all pairs on at most 20,000
-    rows, fewer if there are very many pairs and classes. With more than 256
-    features, only those individually most informative about the class can have parents
-    and children; the class is the only parent of the others.
+    Three fits of an additive model and one scan of all pairs on at most 20,000 rows, fewer if there
+    are very many pairs and classes. With more than 256 features, only those individually most
+    informative about the class can have parents and children.
 
     References
     ----------
@@ -104,17 +101,14 @@ class KTree(StructureLearner):
         limits = limits.moral(limits.arrange(np.arange(len(features))))
         k = max(most, limits.n_required) if auto else most
         limits.check_learner(k, f"KTree(max_parents={k})")
-        if room is None:
-            tree = heaviest_tree(weights, k, limits)
-        else:
-            tree = widened(heaviest_tree(weights, k, limits, room.take(features)), limits)
+        tree = heaviest_tree(weights, k, limits, None if room is None else room.take(features))
+        tree = tree if room is None else widened(tree, limits)
         first = [(at, tree[at][0]) for at in np.argsort(features) if tree[at]]
-        record = plan.context.record("structure")
-        record["max_parents"] = most
-        record["gains"] = [
+        found = [
             {"feature": limits.names[i], "parent": limits.names[p], "gain": float(gains[i, p])}
             for i, p in sorted(first, key=lambda pair: -gains[pair])
         ]
+        plan.context.record("structure").update(max_parents=most, gains=found)
         parents: list[tuple[int, ...]] = [()] * domain.n_features
         for feature, held in zip(features, tree, strict=True):
             parents[feature] = tuple(int(features[at]) for at in held)

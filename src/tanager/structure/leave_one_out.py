@@ -184,8 +184,7 @@ class LeaveOneOut(Sums):
 
     def _add(self, state: tuple[Ints, States], chunk: Chunk) -> tuple[Ints, States]:
         """Add the losses of one batch of rows."""
-        task, tries = self.task, self.tries
-        weights = chunk.row_weights
+        task, tries, weights = self.task, self.tries, chunk.row_weights
         # An integer weight means repeated rows, one of which is left out.
         shares = np.where((weights == np.floor(weights)) & (weights > 0), 1.0, weights)
         kept = None if self.before is None else self.before[chunk.start]
@@ -196,29 +195,13 @@ class LeaveOneOut(Sums):
             # States in memory are changed in place: no engine runs a pass of this process twice.
             rows = next(kept.chunks()).rows
             rows = rows if in_place else rows.copy()
-        trie, score = tries[:6], task.score
+        trie = chunk.codes, chunk.labels, *tries[:6]
+        scored = task.score, task.scale, rows, state[0]
         if task.binary:
-            native.score_odds(
-                chunk.codes, chunk.labels, *trie, tries.odds, score, task.scale, rows, state[0]
-            )
+            native.score_odds(*trie, tries.odds, *scored)
         else:
-            native.score_posteriors(
-                chunk.codes,
-                chunk.labels,
-                *trie,
-                task.domain.arities,
-                weights,
-                shares,
-                tries.joint,
-                tries.context,
-                tries.context_count,
-                SMOOTHING,
-                task.strength,
-                score,
-                task.scale,
-                rows,
-                state[0],
-            )
+            cells = tries.joint, tries.context, tries.context_count, SMOOTHING, task.strength
+            native.score_posteriors(*trie, task.domain.arities, weights, shares, *cells, *scored)
         if self.store is not None:
             state[1][chunk.start] = kept if in_place else self.store.keep(State(rows))
         return state

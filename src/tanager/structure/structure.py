@@ -89,10 +89,9 @@ class Structure:
 
     def without(self, features: Collection[int]) -> Structure:
         """Return the structure without some features, given as indices; a moral one stays moral."""
-        families = zip(self.selected, self.parent_indices, strict=True)
         left = {
             feature: tuple(parent for parent in parents if parent not in features)
-            for feature, parents in families
+            for feature, parents in zip(self.selected, self.parent_indices, strict=True)
             if feature not in features
         }
         smaller = Structure(self.names, tuple(left), tuple(left.values()))
@@ -256,8 +255,8 @@ class JointTables:
 class FitPlan:
     """The plan of a fit, passed by the estimator to the structure and parameter learners.
 
-    Part of the work (the rows outside a fold) has its own plan, see
-    `for_rows`; models fitted on those rows are fitted once and kept with their plan.
+    Part of the work (the rows outside a fold) has its own plan, see `for_rows`; models fitted on
+    those rows are fitted once and kept with it.
 
     Attributes
     ----------
@@ -327,8 +326,7 @@ class FitPlan:
 class StructureLearner(Estimator, ABC):
     """Learns which features condition which.
 
-    A small scikit-learn-style object: `__init__` only stores its parameters;
-    `learn` doesn't modify the object.
+    A small scikit-learn-style object: `__init__` stores parameters; `learn` doesn't modify them.
     """
 
     @abstractmethod
@@ -338,12 +336,10 @@ class StructureLearner(Estimator, ABC):
         Parameters
         ----------
         counts : Counts
-            Statistics of the training rows, gathered on demand; `counts.rows`
-            are the rows themselves.
+            Statistics of the training rows, gathered on demand; `counts.rows` are the rows.
         plan : FitPlan
-            Settings of the fit. `plan.context` has the engine, randomness and
-            progress; record diagnostics in
-            ``plan.context.record("structure")``.
+            Settings of the fit. `plan.context` has the engine, randomness and progress; record
+            diagnostics in ``plan.context.record("structure")``.
         """
 
 

@@ -38,26 +38,24 @@ class Training(Estimator):
     decay : float, default=0.001
         Factor by which `learning_rate` decays, geometrically, over the run.
     share : bool, default=False
-        Move all contexts of a table together by a second Adam step, along the sum of their
-        gradients, in addition to each context's own. Rare contexts then follow their table, as with
-        back-off; choose it if tables have many contexts for the number of rows.
+        Take a second Adam step with all contexts of a table together, along the sum of their
+        gradients. Rare contexts then follow their table, as with back-off; choose it if tables have
+        many contexts for the number of rows.
     dense : bool, default=False
-        Apply Adam to all tables in every batch, with a single step count: contexts not
-        in the batch continue with their momentum, as in Roth and Pernkopf (2020). Up to
-        twice as slow, and meant for comparisons; can't be combined with `share`.
+        Apply Adam to all tables in every batch, with a single step count: contexts not in the batch
+        continue with their momentum, as in Roth and Pernkopf (2020). Up to twice as slow, and meant
+        for comparisons; can't be combined with `share`.
     average : float, default=0
         Final share of the training run over which the tables' log-probabilities are averaged, epoch
         by epoch; 0 returns the last. Choose 0.5 together with ``decay=0.1`` for a short run.
     dropout : float, default=0.2
-        Probability of dropping a feature's term from a row's log-joint, drawn anew for each batch.
-        The features learn not to rely on one another, which regularises a long run. Choose about
-        0.5 with hundreds of pixels, 0 for a short run.
+        Probability of dropping a feature's term from a row's log-joint, drawn anew for each batch,
+        which regularises a long run. Choose about 0.5 with hundreds of pixels, 0 for a short run.
     validation_fraction : float, default=0.1
         Share of the rows held out for `tune`.
     tune : int, default=0
         Number of random configurations of the hybrid loss (`lambda_`, `gamma`, `eta`),
-        `learning_rate` and `dropout` to try on held-out rows first, each at the
-        cost of a full training run.
+        `learning_rate` and `dropout` to try on held-out rows first, each by a full training run.
 
     Notes
     -----
