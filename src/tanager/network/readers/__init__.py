@@ -26,7 +26,10 @@ def open_network(
     """
     path = Path(path)
     packed = path.suffix.lower() == ".gz"
-    kind = _kind_of(path.with_suffix("") if packed else path, kind)
+    if kind is None:
+        kind = _find_kind(path.with_suffix("") if packed else path)
+    elif not isinstance(kind, str) or kind not in FORMATS:
+        raise invalid("format", kind, ", ".join(FORMATS))
     try:
         with gzip.open(path) if packed else path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
@@ -46,16 +49,12 @@ def parse_network(data: bytes, kind: str) -> tuple[list[Variable], dict[str, Any
     return draft.finish(), draft.notes
 
 
-def _kind_of(path: Path, kind: str | None) -> str:
-    if kind is None:
-        known = {ending: name for name, (endings, _) in FORMATS.items() for ending in endings}
-        if path.suffix.lower() in known:
-            return known[path.suffix.lower()]
+def _find_kind(path: Path) -> str:
+    known = {ending: name for name, (endings, _) in FORMATS.items() for ending in endings}
+    if path.suffix.lower() not in known:
         raise ConfigurationError(
             f"{path}: the extension {path.suffix!r} is unknown. Known: {', '.join(known)}. "
             f"Or name the format: {', '.join(FORMATS)}.",
             parameter="format",
         )
-    if not isinstance(kind, str) or kind not in FORMATS:
-        raise invalid("format", kind, ", ".join(FORMATS))
-    return kind
+    return known[path.suffix.lower()]

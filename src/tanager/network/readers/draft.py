@@ -34,15 +34,14 @@ class Word(NamedTuple):
 class Draft:
     """A network under construction.
 
-    Tables may refer to nodes that are declared later, so a reader declares all nodes
-    first and then adds the tables. `notes` contains additional data written by Tanager.
+    Tables may refer to nodes that are declared later, so a reader declares all nodes first.
     """
 
     def __init__(self) -> None:
         self._names: dict[str, Word] = {}
         self._states: dict[str, dict[str, int]] = {}  # their indices
         self._tables: dict[str, tuple[list[str], Floats]] = {}  # parents, as `shape` says
-        self.notes: dict[str, Any] = {}
+        self.notes: dict[str, Any] = {}  # additional data written by Tanager
 
     def add_node(self, name: Word, states: Sequence[Word]) -> None:
         """Declare a node."""
@@ -57,12 +56,11 @@ class Draft:
 
     def shape(self, child: Word, parents: Sequence[Word]) -> tuple[int, ...]:
         """Return the shape of a table, parents first; raise if one is unknown, repeated or huge."""
-        members = [*parents, child]
-        for member in members:
+        for member in (*parents, child):
             if member.text not in self._names:
                 hint = nearest(member.text, list(self._names)).strip()
                 member.refuse(f"the node {member.text!r} is not declared", hint)
-        names = [member.text for member in members]
+        names = [member.text for member in (*parents, child)]
         if len(set(names)) != len(names):
             child.refuse(f"the table of {child.text!r} names a node twice")
         if child.text in self._tables:
@@ -121,8 +119,7 @@ class Draft:
         for name, word in self._names.items():
             if name not in self._tables:
                 word.refuse(f"the node {name!r} has no table")
-        index = {name: at for at, name in enumerate(self._names)}
-        found = []
+        index, found = {name: at for at, name in enumerate(self._names)}, []
         for name, states in self._states.items():
             parents, values = self._tables[name]
             places = tuple(index[parent] for parent in parents)

@@ -25,12 +25,16 @@ MAX_DEPTH = 50  # of nested XML elements
 class Tokens:
     r"""A tokeniser: each of `signs` is a token, text that matches `comments` is skipped.
 
-    >>> tokens = Tokens('node "a b" { }', "{}", "%[^\n]*")
+    >>> tokens = Tokens(b'node "a b" { }', "{}", "%[^\n]*")
     >>> [tokens.next().text for _ in range(4)]
     ['node', 'a b', '{', '}']
     """
 
-    def __init__(self, text: str, signs: str, comments: str) -> None:
+    def __init__(self, data: bytes, signs: str, comments: str) -> None:
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError:  # anything else is Latin-1, which older programs write
+            text = data.decode("latin-1")
         end = re.escape(signs)
         self._pattern = re.compile(
             rf'(?:\s+|{comments})*+(?:(?P<sign>[{end}])|"(?P<quoted>(?:[^"\\]|\\.)*+)"'
@@ -98,13 +102,6 @@ class Tokens:
                 _expect(token, repr(end))
 
 
-def _decode(data: bytes) -> str:
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError:  # anything else is Latin-1, which older programs write
-        return data.decode("latin-1")
-
-
 def _expect(token: Word, wanted: str) -> NoReturn:
     """Reject the file because something else is expected here."""
     found = repr(token.text[:40]) if token.text else "the end of the file"
@@ -113,7 +110,7 @@ def _expect(token: Word, wanted: str) -> NoReturn:
 
 def read_bif(data: bytes) -> Draft:
     """Read a network; tables are parsed once all variables are known."""
-    tokens, draft = Tokens(_decode(data), "{}()[],;|", r"//[^\n]*|/\*.*?\*/"), Draft()
+    tokens, draft = Tokens(data, "{}()[],;|", r"//[^\n]*|/\*.*?\*/"), Draft()
     tables = []
     while (token := tokens.next()).text:
         if token.text == "network":
@@ -187,8 +184,7 @@ def _read_table(tokens: Tokens) -> tuple[list[Word], list[_Row]]:
 def _add_table(draft: Draft, members: list[Word], rows: list[_Row]) -> None:
     child, *parents = members
     shape = draft.shape(child, parents)
-    values = np.full(shape, np.nan)
-    default = None
+    values, default = np.full(shape, np.nan), None
     for start, states, numbers in rows:
         if start.text == "table":
             # The child's state varies slowest here, unlike in all other formats.
@@ -207,11 +203,9 @@ def _add_table(draft: Draft, members: list[Word], rows: list[_Row]) -> None:
             start.refuse(f"this row of {child.text!r} is there already")
         values[at] = row
     empty = np.isnan(values).any(axis=-1)
-    if empty.any():
-        if default is None:
-            n_empty = int(empty.sum())
-            child.refuse(f"the table of {child.text!r} lacks {n_empty:,} of its rows")
-        values[empty] = default
+    if empty.any() and default is None:
+        child.refuse(f"the table of {child.text!r} lacks {empty.sum():,} of its rows")
+    values[empty] = default
     draft.add_table(child, parents, np.ascontiguousarray(values))
 
 
@@ -221,7 +215,7 @@ _KINDS = ("discrete", "labelled", *_FOREIGN)
 
 def read_net(data: bytes) -> Draft:
     """Read a network; tables are parsed once all nodes are known."""
-    tokens, draft = Tokens(_decode(data), "{}()|=;", r"%[^\n]*"), Draft()
+    tokens, draft = Tokens(data, "{}()|=;", r"%[^\n]*"), Draft()
     potentials, inside = [], 0
     while (token := tokens.next()).text:
         if token.text == "class":  # encloses an entire network in newer files
@@ -289,9 +283,9 @@ class Element:
     children: list[Element] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)  # pieces of the text, as the parser gives them
 
-    def all(self, name: str) -> Iterator[Element]:
-        """Iterate over the children with a given name."""
-        return (child for child in self.children if child.name.text == name)
+    def all(self, name: str) -> list[Element]:
+        """Return the children with a given name."""
+        return [child for child in self.children if child.name.text == name]
 
     def text(self) -> Word:
         """Return the text, stripped."""
@@ -303,7 +297,7 @@ class Element:
 
     def one(self, name: str) -> Element:
         """Return the only child with a given name."""
-        found = list(self.all(name))
+        found = self.all(name)
         if len(found) != 1:
             self.name.refuse(f"<{self.name.text}> has {len(found)} <{name}>, where one is expected")
         return found[0]
@@ -361,10 +355,9 @@ def read_xdsl(data: bytes) -> Draft:
         if node.name.text == "submodel":  # a visual group of nodes
             continue
         name = node.attribute("id")
-        if node.name.text not in ("cpt", "deterministic"):
-            why = (
-                f"{name.text!r} is a <{node.name.text}> node; <cpt> and <deterministic> can be read"
-            )
+        kind = node.name.text
+        if kind not in ("cpt", "deterministic"):
+            why = f"{name.text!r} is a <{kind}> node; <cpt> and <deterministic> can be read"
             node.name.refuse(why, "Change the node's type to a general table in GeNIe.")
         draft.add_node(name, [state.attribute("id") for state in node.all("state")])
         nodes.append(node)
