@@ -1,12 +1,12 @@
 """SQL dialects: quoting, numbers, lists.
 
-Where an engine uses different syntax, a class attribute contains its template, with ``{}`` for
-the expression, usually a column.
+Attributes are templates of an engine's own syntax, with ``{}`` for an expression, often a column.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -22,8 +22,7 @@ _EXACT_DIGITS = 15  # all engines parse decimal texts of up to this many digits 
 class Dialect:
     """Standard SQL, with tables as nested CASE; engines with lists of numbers override it.
 
-    Texts are ``'...'`` with quotes doubled. They never contain a backslash, which
-    some engines read as the start of an escape.
+    Quoted texts never contain a backslash, which some engines read as the start of an escape.
     """
 
     materialized = ""
@@ -44,15 +43,12 @@ class Dialect:
 
     def literal(self, text: str) -> str:
         """Return a text as an expression."""
-        parts, plain = [], ""
-        for letter in text:
-            if letter in "\\\x00":
-                parts += [_quoted(plain), f"{self.character}({ord(letter)})"]
-                plain = ""
-            else:
-                plain += letter
+        first, *others = re.split(r"([\\\x00])", text)
+        parts = [_quoted(first)]
+        for letter, plain in zip(others[::2], others[1::2], strict=True):
+            parts += [f"{self.character}({ord(letter)})", _quoted(plain)]
         whole, between = self.joined
-        return whole.format(between.join([*parts, _quoted(plain)])) if parts else _quoted(plain)
+        return whole.format(between.join(parts)) if others else parts[0]
 
     def number(self, value: float) -> str:
         """Return a number that must be exact to the last bit, such as a cut."""
@@ -63,11 +59,8 @@ class Dialect:
         return self.long_number(value)
 
     def long_number(self, value: float) -> str:
-        """Return a number with many digits, exactly.
-
-        Not all engines round long decimals correctly; integers below 2^53 and powers
-        of two are exact everywhere.
-        """
+        """Return a number with many digits, exactly."""
+        # Not all engines round long decimals; integers below 2^53 and powers of two are exact.
         mantissa, exponent = math.frexp(value)
         result, exponent = self.real.format(f"{int(mantissa * 2**53)}.0"), exponent - 53
         while exponent:
@@ -99,17 +92,14 @@ class Dialect:
 
     def top(self, items: Sequence[str]) -> str:
         """Return the largest of some numbers."""
-        if len(items) == 1:
-            return items[0]
         if len(items) <= _MAX_ARGUMENTS:
-            return f"{self.greatest}({', '.join(items)})"
+            return f"{self.greatest}({', '.join(items)})" if len(items) > 1 else items[0]
         parts = [items[at : at + _MAX_ARGUMENTS] for at in range(0, len(items), _MAX_ARGUMENTS)]
         return self.top([self.top(part) for part in parts])
 
     def relation(self, whole: Iterable[Any], real: Iterable[Any] = ()) -> str:
         """Return constant rows, from columns of integers followed by columns of floats."""
-        columns = [map(str, column) for column in whole]
-        columns += [map(self.constant, column) for column in real]
+        columns = [*(map(str, one) for one in whole), *(map(self.constant, one) for one in real)]
         rows = (f"({','.join(row)})" for row in zip(*columns, strict=True))
         return f"VALUES {','.join(rows)}"
 
@@ -128,8 +118,7 @@ def _halved(shown: Sequence[str | None], index: str, low: int = 0) -> str:
 
 
 def _quoted(text: str) -> str:
-    doubled = text.replace("'", "''")
-    return f"'{doubled}'"
+    return "'{}'".format(text.replace("'", "''"))
 
 
 def _replaced(text: str, changes: Sequence[tuple[str, str]]) -> str:
@@ -139,11 +128,9 @@ def _replaced(text: str, changes: Sequence[tuple[str, str]]) -> str:
 
 
 def _sqlite_instant(text: str, digits: int, day: str = "", *, fine: bool = True) -> str:
-    """Return a text of `digits` characters, a fraction and an offset as seconds.
-
-    SQLite's own functions round to milliseconds, up past the last second of a year. Dividing whole
-    microseconds once gives the same number as the library.
-    """
+    """Return a text of `digits` characters, a fraction and an offset as seconds."""
+    # SQLite's own functions round to milliseconds, up past the last second of a year. Dividing
+    # whole microseconds once gives the same number as the library.
     fraction = f"substr({text}, {digits + 2})"
     rest = f"ltrim({fraction}, '0123456789')"
     has = f"substr({text}, {digits + 1}, 1) = '.'"
@@ -201,7 +188,7 @@ class SQLite(Dialect):
             elif one != "ISO":
                 iso = self._joined_date(text, one)
             seconds = _sqlite_instant(iso, 19, fine=False)  # training parsed text to the second
-            shape = "-".join(("[0-9]" * 4, "[0-9]" * 2, "[0-9]" * 2))
+            shape = "-".join("[0-9]" * n for n in (4, 2, 2))
             tries.append(f"CASE WHEN {iso} GLOB '{shape}*' THEN {seconds} END")
         return f"COALESCE({', '.join(tries)})"
 
@@ -221,10 +208,7 @@ class SQLite(Dialect):
 
 
 class PatternDialect(Dialect):
-    """An engine with regular expressions: texts are parsed as in training.
-
-    Patterns never contain a backslash, which `literal` would split.
-    """
+    """An engine with regular expressions (without backslashes): texts are parsed as in training."""
 
     cast = "CAST({} AS {})"
     is_text: str  # whether a column holds text
@@ -276,9 +260,8 @@ class PatternDialect(Dialect):
 
     def _instant(self, text: str) -> str:
         """Return the text of an instant as seconds; without an offset, it's in UTC."""
-        zoned, local = (
-            self.epoch.format(self.cast.format(text, kind)) for kind in ("TIMESTAMPTZ", "TIMESTAMP")
-        )
+        casts = [self.cast.format(text, kind) for kind in ("TIMESTAMPTZ", "TIMESTAMP")]
+        zoned, local = map(self.epoch.format, casts)
         offset = self._matches(f"substr({text}, 11)", "[-+Z]")
         return f"CASE WHEN {offset} THEN {zoned} ELSE {local} END"
 
@@ -370,5 +353,4 @@ def name_quoted(name: Any) -> str:
         raise ConfigurationError(
             f"The name {name!r} has the character 0, which SQL doesn't allow. Rename the column."
         )
-    doubled = str(name).replace('"', '""')
-    return f'"{doubled}"'
+    return '"{}"'.format(str(name).replace('"', '""'))
