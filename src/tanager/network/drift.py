@@ -54,7 +54,6 @@ from tanager.progress import Progress
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-
 SCORED = 1_000_000  # class scores kept: number of rows times classes
 MOST_SCORED = 100_000  # rows
 CALIBRATION_EFFECT = 0.05  # least deviation of probabilities, in addition to one over the root
@@ -72,24 +71,20 @@ class Watch:
     @classmethod
     def of(cls, column: Column, ends: Floats) -> Watch:
         """Return how to watch a column of a codebook; `ends` as in `Reference`."""
-        unknown = column.arity
+        watching: Column
         if isinstance(column, CategoricalColumn):
             n = len(column.values)
-            codes = np.array([*range(n), column.null_code, unknown], np.uint16)
-            return cls(replace(column, missing_code=n), codes, np.array([*range(n), n + 2, n + 1]))
-        cuts, n = column.cuts, len(ends) or len(column.cuts) + 1
-        bounds = np.concatenate([[np.nextafter(ends[0], -np.inf)], ends]) if len(ends) else cuts
-        fine = np.union1d(cuts, bounds)
-        places = np.searchsorted(bounds, [*fine, np.inf])
-        if len(ends):  # the one below all intervals comes first
-            places = np.where(places == 0, n, np.where(places > n, n + 1, places - 1))
-        coarse = np.searchsorted(cuts, [*fine, np.inf])
-        watching = NumericColumn(column.name, fine, len(fine) + 1, column.temporal)
-        return cls(
-            watching,
-            np.array([*coarse, column.null_code, unknown], np.uint16),
-            np.array([*places, n + 2, n + 1]),
-        )
+            watching, coarse, places = replace(column, missing_code=n), np.arange(n), np.arange(n)
+        else:
+            cuts, n = column.cuts, len(ends) or len(column.cuts) + 1
+            bounds = np.concatenate([[np.nextafter(ends[0], -np.inf)], ends]) if len(ends) else cuts
+            fine = np.union1d(cuts, bounds)
+            coarse, places = (np.searchsorted(some, [*fine, np.inf]) for some in (cuts, bounds))
+            if len(ends):  # the one below all intervals comes first
+                places = np.where(places == 0, n, np.where(places > n, n + 1, places - 1))
+            watching = NumericColumn(column.name, fine, len(fine) + 1, column.temporal)
+        codes = np.array([*coarse, column.null_code, column.arity], np.uint16)
+        return cls(watching, codes, np.array([*places, n + 2, n + 1]))
 
 
 def watch_codebook(network: Network) -> tuple[list[Watch], Codebook]:
@@ -101,14 +96,10 @@ def watch_codebook(network: Network) -> tuple[list[Watch], Codebook]:
 
 
 def find_unseen(network: Network, fine: Codes) -> tuple[Codes, Floats]:
-    """Find values never seen in training in rows that are coded as the network watches them.
+    """Return the network's codes of watched rows, and log-probabilities of values never seen.
 
-    Returns the network's codes, in which these values are unknown, and the log-probabilities of
-    observing such a value, 0 for others; both (n_features, n_rows).
-
-    If n1 values occurred once in n training rows, the next value is a new one with a
-    probability of about (n1 + 1) / (n + 1) (Good and Turing); a number lies beyond all of them
-    with a probability of 1 / (n + 1) on either side.
+    Such values are unknown codes, and others have 0; both are (n_features, n_rows). The
+    probabilities are those of Good and Turing: see `familiarity`.
     """
     reference, (watches, _) = reference_of(network), network.watching
     codes = np.empty(fine.shape, network.codebook.dtype)
@@ -221,9 +212,8 @@ class Drift:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for JSON."""
-        facts = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        facts = {**vars(self), "columns": self.columns}
         facts["profiles"] = [profile._asdict() for profile in self.profiles]
-        facts["columns"] = list(self.columns)
         facts["shifts"] = [{**s._asdict(), "columns": list(s.columns)} for s in self.shifts]
         return {k: list(v) if isinstance(v, tuple) else v for k, v in facts.items()}
 
@@ -238,22 +228,15 @@ class Drift:
         n_tests, shown = len(self.shifts), self.moved[:SHOWN]
         if not shown:
             return f"{head}: no drift found in {n_tests} tests."
-        rows = [
-            (
-                " × ".join(s.columns),
-                s.kind,
-                f"{s.effect:.3f}",
-                "< 0.001" if s.p_value < 0.001 else f"{s.p_value:.3f}",
-            )
-            for s in shown
-        ]
-        lines = align_columns([("what", "how", "effect", "p"), *rows], 2)
-        said = [f"{line}  {s.words}" for line, s in zip(lines[1:], shown, strict=True)]
+        p_values = ("< 0.001" if s.p_value < 0.001 else f"{s.p_value:.3f}" for s in shown)
+        pairs = zip(shown, p_values, strict=True)
+        rows = [(" × ".join(s.columns), s.kind, f"{s.effect:.3f}", p) for s, p in pairs]
+        names, *lines = align_columns([("what", "how", "effect", "p"), *rows], 2)
+        said = [f"{line}  {s.words}" for line, s in zip(lines, shown, strict=True)]
         rest = len(self.moved) - len(shown)
         more = [f"... {rest:,} more in `shifts`"] if rest else []
-        return "\n".join(
-            [f"{head}: {len(self.moved)} of {n_tests} tests found drift.", lines[0], *said, *more]
-        )
+        found = f"{head}: {len(self.moved)} of {n_tests} tests found drift."
+        return "\n".join([found, names, *said, *more])
 
 
 def find_drift(
@@ -341,21 +324,18 @@ class DriftPass:
         """Return empty counts."""
         reference, (watches, _) = reference_of(self.network), self.network.watching
         with_class = reference.class_counts if self.labelled else reference.class_counts[:0]
-        return Gathered(
-            [np.zeros(len(watch.cells)) for watch in watches],
-            np.zeros_like(reference.pair_counts),
-            np.zeros_like(with_class),
-            np.zeros(len(reference.classes)),
-            [],
-        )
+        cells = [np.zeros(len(watch.cells)) for watch in watches]
+        every = (reference.pair_counts, with_class, reference.classes)
+        pairs, by_class, classes = map(np.zeros_like, every)
+        return Gathered(cells, pairs, by_class, classes, [])
 
     def update(self, state: Gathered, chunk: Chunk) -> Gathered:
         """Add the rows of a chunk."""
         reference, (watches, _) = reference_of(self.network), self.network.watching
         columns, groups = self.network.codebook.columns, []
-        for at, (watch, fine) in enumerate(zip(watches, chunk.codes, strict=True)):
-            state.cells[at] += np.bincount(fine, minlength=len(watch.cells))
-            groups.append(code_groups(reference.bounds[at], columns[at])[watch.codes][fine])
+        for at, (watch, codes) in enumerate(zip(watches, chunk.codes, strict=True)):
+            state.cells[at] += np.bincount(codes, minlength=len(watch.cells))
+            groups.append(code_groups(reference.bounds[at], columns[at])[watch.codes][codes])
         state.pairs[:] += count_pairs(groups, reference.pairs)
         indices, labels = chunk.indices, chunk.labels
         if self.labelled:
@@ -366,13 +346,14 @@ class DriftPass:
         if self.share < 1:
             bound = np.uint64(int(self.share * 2**64))
             taken = np.flatnonzero(row_hash(0, indices) < bound)
-        codes = np.empty((len(columns), len(taken)), dtype=self.network.codebook.dtype)
-        for watch, fine, out in zip(watches, chunk.codes, codes, strict=True):
-            out[:] = watch.codes[fine[taken]]
+        fine = chunk.codes[:, taken]
+        codes = np.empty(fine.shape, self.network.codebook.dtype)
+        for watch, some, out in zip(watches, fine, codes, strict=True):
+            out[:] = watch.codes[some]
         joint = self.network.log_joint_of_codes(codes)
         log_x = log_sum_exp(joint, axis=1)
         if len(reference.scores):
-            known, log_unseen = find_unseen(self.network, chunk.codes[:, taken])
+            known, log_unseen = find_unseen(self.network, fine)
             odd = np.flatnonzero((known != codes).any(axis=0) | log_unseen.any(axis=0))
             some = np.ascontiguousarray(known[:, odd])
             log_x[odd] = _log_probability(self.network, some, log_unseen[:, odd])
@@ -398,11 +379,9 @@ class DriftPass:
 
 def _judge(network: Network, found: Gathered, alpha: float, least: float) -> Drift:
     """Run all tests, and correct for their number."""
-    reference = reference_of(network)
-    codebook, labelled = network.codebook, len(found.with_class) > 0
+    reference, codebook = reference_of(network), network.codebook
     names, target = codebook.domain.names, codebook.target.name
-    tests: list[Shift] = []
-    profiles: list[Profile] = []
+    tests, profiles, labelled = list[Shift](), list[Profile](), len(found.with_class) > 0
     counts = zip(codebook.columns, reference.ends, reference.cells, found.cells, strict=True)
     for column, *counted in counts:
         if not codebook.leaves_out(column.name):

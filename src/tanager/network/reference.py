@@ -17,19 +17,14 @@ SQUAREM extrapolates its steps.
 
 References
 ----------
-M. Saerens, P. Latinne and C. Decaestecker (2002). Adjusting the outputs of a classifier to new a
-priori probabilities: a simple procedure. Neural Computation 14(1), 21-41.
-doi:10.1162/089976602753284446
-
-R. Varadhan and C. Roland (2008). Simple and globally convergent methods for accelerating the
-convergence of any EM algorithm. Scandinavian Journal of Statistics 35(2), 335-353.
-doi:10.1111/j.1467-9469.2007.00585.x
+Saerens, Latinne and Decaestecker (2002), DOI 10.1162/089976602753284446: EM on the prior. Varadhan
+and Roland (2008), DOI 10.1111/j.1467-9469.2007.00585.x: SQUAREM.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -95,7 +90,7 @@ class Reference:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data for a model file."""
-        found = {one.name: _plain(getattr(self, one.name)) for one in fields(self)}
+        found = {name: _plain(value) for name, value in vars(self).items()}
         return {**found, "calibration": self.calibration.tolist()}
 
     def log_unseen(self, feature: int) -> float:
@@ -167,14 +162,12 @@ def measure_reference(
 ) -> Reference:
     """Return the reference of a network that was just fitted.
 
-    Features are counted in all training `rows`; pairs and log P(x) in a sample of up to 100,000
-    that doesn't depend on chunking or engine. `shares` are the expected and the assumed class
-    shares, up to a factor; class shares and calibration are measured on the held-out rows if there
-    are any, otherwise on the sample.
+    Features are counted in all training `rows`; pairs and log P(x) in a sample. `shares` are the
+    expected and the assumed class shares, up to a factor; class shares and calibration are measured
+    on the held-out rows if there are any, otherwise on the sample.
     """
     columns, structure = network.codebook.columns, network.structure
-    ends, cells, bounds = [], [], []
-    total = float(counts.classes.sum())
+    ends, cells, bounds, total = [], [], [], float(counts.classes.sum())
     for column, by_class in zip(columns, counts.values, strict=True):
         values = by_class.sum(axis=1)[: len(by_class) - (column.missing_code is not None)]
         seen = column.seen if isinstance(column, NumericColumn) else None
@@ -185,11 +178,8 @@ def measure_reference(
         ends.append(seen.ends)
         cells.append(np.array([*seen.counts, 0.0, 0.0, np.rint(missing)]))
         bounds.append(_join_codes(values))
-    pairs = [
-        (parent, child)
-        for child, parents in zip(structure.selected, structure.parent_indices, strict=True)
-        for parent in parents
-    ]
+    families = zip(structure.selected, structure.parent_indices, strict=True)
+    pairs = [(parent, child) for child, parents in families for parent in parents]
     n_classes = len(counts.classes)
     expected, assumed = (one / one.sum() for one in shares)
     taken = sample_rows(rows, context.row_seed(_KEY), SAMPLE_ROWS, context).gather()
@@ -199,19 +189,14 @@ def measure_reference(
     ]
     scores = np.zeros(0)
     if network.tables.normalized:
-        step = max(1, BLOCK_CELLS // n_classes)
-        log_probability = np.concatenate(
-            [
-                log_sum_exp(network.log_joint_of_codes(taken.codes[:, at : at + step]), axis=1)
-                for at in range(0, taken.n_rows, step)
-            ]
-        )
-        scores = np.quantile(log_probability, LEVELS, method="inverted_cdf", weights=taken.weights)
+        parts = taken.split(BLOCK_CELLS // n_classes)
+        logs = [log_sum_exp(network.log_joint_of_codes(part.codes), axis=1) for part in parts]
+        log_x = np.concatenate(logs)
+        scores = np.quantile(log_x, LEVELS, method="inverted_cdf", weights=taken.weights)
     few = few_rows(n_classes)
     if held is None:
-        weights = taken.row_weights
         log_posteriors = log_softmax(network.log_joint_of_codes(taken.codes[:, few]), axis=1)
-        held = HeldOutRows(log_posteriors, taken.labels[few], weights[few])
+        held = HeldOutRows(log_posteriors, taken.labels[few], taken.row_weights[few])
     posteriors, labels = np.exp(held.log_posteriors[few]), held.labels[few]
     calibration = [
         recalibrate(posteriors[:, c], (labels == c).astype(np.float64), held.weights[few])
@@ -248,8 +233,7 @@ def count_with_class(
     groups: Sequence[Bytes], labels: NDArray[Any], n_classes: int, weights: Floats | None = None
 ) -> Floats:
     """Count rows by group and class for each feature, (n_features, MOST_GROUPS, n_classes)."""
-    each = [count_values(group, labels, MOST_GROUPS, n_classes, weights) for group in groups]
-    return np.stack(each)
+    return np.stack([count_values(one, labels, MOST_GROUPS, n_classes, weights) for one in groups])
 
 
 def count_values(
@@ -330,8 +314,7 @@ def recalibrate(p: Floats, hit: Floats, weights: Floats | None = None) -> Recali
     """
     w = np.ones(len(p)) if weights is None else weights / max(float(weights.mean()), 1e-300)
     design = np.column_stack([np.ones(len(p)), _logit(p)])
-    ideal = np.array([0.0, 1.0])
-    at = ideal
+    at = ideal = np.array([0.0, 1.0])
     for _ in range(50):
         q = _expit(design @ at)
         slope = design.T @ (w * (hit - q)) - (at - ideal)
@@ -340,13 +323,13 @@ def recalibrate(p: Floats, hit: Floats, weights: Floats | None = None) -> Recali
         at = at + np.clip(change, -1.0, 1.0)
         if np.abs(change).max() < STILL:
             break
-    return Recalibration(float(at[0]), float(at[1]))
+    return Recalibration(*at.tolist())
 
 
 def calibration_test(p: Floats, hit: Floats) -> tuple[float, float]:
-    """Return the score test statistic (two degrees of freedom) for calibration of p, and effect.
+    """Return the score test's statistic (two degrees of freedom) against Cox's recalibration.
 
-    The alternative is Cox's recalibration; the effect is how far it moves p on average.
+    The second number is the effect: how far recalibration moves p on average.
     """
     p = np.clip(p, *INSIDE)
     design = np.column_stack([np.ones(len(p)), _logit(p)])
@@ -369,7 +352,7 @@ def own_rows(info: Mapping[str, Any], rows: Rows) -> bool | None:
         return False
     domain = rows.domain
     classes = np.zeros(domain.n_classes)  # N(y), and N(x, y) of every feature
-    values = [np.zeros((int(arity), domain.n_classes)) for arity in domain.arities]
+    values = [np.zeros((arity, domain.n_classes)) for arity in domain.arities.tolist()]
     for chunk in rows.chunks():
         classes += np.bincount(chunk.labels, minlength=domain.n_classes)
         for known, column in zip(values, chunk.codes, strict=True):
@@ -382,10 +365,10 @@ def labelled_rows(table: MatchedTable, labels: NDArray[np.uint16] | None = None)
 
     Labels are an array, or the table's target column; without either, zeros.
     """
-    pieces = []
-    for one in table.source.fragments():
-        own = None if labels is None else labels[one.start : one.start + one.n_rows]
-        pieces.append(_LabelledPiece(table, one, own))
+    pieces = [
+        _LabelledPiece(table, one, labels if labels is None else labels[one.start :][: one.n_rows])
+        for one in table.source.fragments()
+    ]
     return Rows(table.codebook.domain, pieces, weighted=False)
 
 
@@ -403,11 +386,9 @@ class _LabelledPiece:
 
     def chunks(self) -> Iterator[Chunk]:
         for batch in self.table.code(self.fragment):
-            at = batch.start - self.fragment.start
+            labels = np.zeros(batch.n_rows, np.uint16)
             if self.table.target is not None:
                 labels = self.table.labels(batch)
             elif self.labels is not None:
-                labels = self.labels[at : at + batch.n_rows]
-            else:
-                labels = np.zeros(batch.n_rows, np.uint16)
+                labels = self.labels[batch.start - self.fragment.start :][: batch.n_rows]
             yield Chunk(batch.codes, labels, None, batch.start)

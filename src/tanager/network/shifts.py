@@ -30,7 +30,7 @@ class Shift(NamedTuple):
     For a column: "values" (the distribution of known values), "missing" (the rate), "outside"
     (numbers outside the training range) or "unseen" (categories). Otherwise "pair" (the dependence
     of two features), "given class" (of a feature and the class), "classes" (their shares), or
-    "calibration" (whether probabilities are still calibrated).
+    "calibration" (of probabilities).
     """
 
     kind: str
@@ -56,20 +56,18 @@ def profile_column(column: Column, ends: Floats, old: Floats, new: Floats) -> Pr
     """Return a column's shares by interval, or of its most frequent categories and the rest."""
     both = np.stack([old / max(float(old.sum()), 1.0), new / max(float(new.sum()), 1.0)])
     known = both[:, :-3]
-    if len(ends):
-        labels = [_interval(ends, at, column) for at in range(len(ends))]
-    else:
-        labels = column.labels()[: known.shape[1]]
+    labels = [_interval(ends, at, column) for at in range(len(ends))]
+    labels = labels or column.labels()[: known.shape[1]]
     if known.shape[1] > MOST_SHOWN and not isinstance(column, NumericColumn):
         order = np.sort(np.argsort(-known.sum(axis=0), kind="stable")[: MOST_SHOWN - 1])
         labels = [*(labels[at] for at in order), "others"]
         shown = known[:, order]
         known = np.column_stack([shown, known.sum(axis=1) - shown.sum(axis=1)])
     names = ("below", "above" if len(ends) else "never seen", "missing")
-    rest = [(name, part) for name, part in zip(names, both[:, -3:].T, strict=True) if part.any()]
-    known = np.column_stack([known, *(part for _, part in rest)])
-    labels = [*labels, *(name for name, _ in rest)]
-    return Profile(column.name, tuple(labels), *(tuple(one) for one in known.tolist()))
+    for name, part in zip(names, both[:, -3:].T, strict=True):
+        if part.any():
+            known, labels = np.column_stack([known, part]), [*labels, name]
+    return Profile(column.name, tuple(labels), *map(tuple, known.tolist()))
 
 
 def correct_shifts(
@@ -95,16 +93,16 @@ def find_column_shifts(column: Column, ends: Floats, old: Floats, new: Floats) -
     p_missing = _compare_shares(float(old[-1]), n_old, float(new[-1]), n_new)
     words = f"{_percent(before)} → {_percent(now)} missing"
     tests = [Shift("missing", name, abs(now - before), p_missing, words=words)]
-    below, above = float(new[-3]), float(new[-2])
+    below, above, size = float(new[-3]), float(new[-2]), max(known_new, 1.0)
     if len(ends):
-        strange = (below + above) / max(known_new, 1.0)
         p = [_exceedance(k, known_old, known_new) for k in (below, above)]
-        said = _say_outside(column, ends, below / max(known_new, 1.0), above / max(known_new, 1.0))
-        tests.append(Shift("outside", name, strange, min(1.0, 2 * min(p)), words=said))
+        words = _say_outside(column, ends, below / size, above / size)
+        effect = (below + above) / size
+        tests.append(Shift("outside", name, effect, min(1.0, 2 * min(p)), words=words))
     elif not isinstance(column, NumericColumn):
         # In training, rows with a unique value were new when they occurred, too.
         alone = float(((old[:-3] > 0) & (old[:-3] <= 1)).sum())
-        strange, usual = above / max(known_new, 1.0), alone / max(known_old, 1.0)
+        strange, usual = above / size, alone / max(known_old, 1.0)
         p_unseen = _compare_shares(alone, known_old, above, known_new) if strange > usual else 1.0
         words = f"{_percent(strange)} of values never seen in training"
         tests.append(Shift("unseen", name, max(strange - usual, 0.0), p_unseen, words=words))
@@ -122,31 +120,27 @@ def _join_cells(old: Floats, new: Floats, ordered: bool) -> Floats:
     The rows of both tables together determine the cells, which keeps the test valid.
     """
     both = np.stack([old, new])
-    total = both.sum(axis=0)
-    sizes = both.sum(axis=1)
+    total, sizes = both.sum(axis=0), both.sum(axis=1)
     if sizes.min() <= 0:
         return both[:, :0]
     enough = LEAST_EXPECTED * sizes.sum() / sizes.min()
     if ordered:
         enough = max(enough, total.sum() / MOST_CELLS)
-        cells: list[Floats] = []
-        open_ = np.zeros(2)
+        cells, rest = list[Floats](), np.zeros(2)
         for column in both.T:
-            open_ = open_ + column
-            if open_.sum() >= enough:
-                cells.append(open_)
-                open_ = np.zeros(2)
-        if cells:
-            cells[-1] = cells[-1] + open_
-        return np.array(cells).reshape(-1, 2).T
-    most = np.argsort(-total, kind="stable")[: MOST_CELLS - 1]
-    alone = most[total[most] >= enough]
-    rest = both.sum(axis=1) - both[:, alone].sum(axis=1)
-    if rest.sum() < enough and len(alone):
-        kept = both[:, alone]
-        kept[:, -1] += rest
-        return kept
-    return np.column_stack([both[:, alone], rest])
+            rest = rest + column
+            if rest.sum() >= enough:
+                cells.append(rest)
+                rest = np.zeros(2)
+        kept = np.array(cells).reshape(-1, 2).T
+    else:
+        most = np.argsort(-total, kind="stable")[: MOST_CELLS - 1]
+        kept = both[:, most[total[most] >= enough]]
+        rest = sizes - kept.sum(axis=1)
+        if rest.sum() >= enough or not kept.size:
+            return np.column_stack([kept, rest])
+    kept[:, -1:] += rest[:, None]
+    return kept
 
 
 def _chi_square(table: Floats) -> tuple[float, float]:
@@ -223,9 +217,8 @@ def _interval(ends: Floats, at: int, column: Column) -> str:
 
 
 def _percent(share: float) -> str:
-    if 0 < share < 1e-4:
-        return "< 0.01 %"
-    return f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.1f} %"
+    shown = f"{100 * share:.2g} %" if share < 0.1 else f"{100 * share:.1f} %"
+    return "< 0.01 %" if 0 < share < 1e-4 else shown
 
 
 def find_pair_shift(kind: str, names: tuple[str, str], old: Floats, new: Floats) -> Shift:
@@ -324,13 +317,10 @@ def find_calibration_shifts(
         if not 0 < hit.sum() < len(hit):
             continue
         usual = Recalibration(*reference.calibration[c].tolist()).apply(p)
-        found = [calibration_test(one, hit) for one in (p, usual)]
-        p_value = max(float(chdtrc(2, statistic / error)) for statistic, _ in found)
-        words = (
-            f"predicted {_percent(float(p.mean()))}, observed {_percent(float(hit.mean()))}, "
-            f"slope {recalibrate(p, hit).slope:.2f}"
-        )
-        effect = min(effect for _, effect in found)
+        statistics, effects = zip(*(calibration_test(one, hit) for one in (p, usual)), strict=True)
+        p_value = max(float(chdtrc(2, statistic / error)) for statistic in statistics)
+        shares = (_percent(float(one.mean())) for one in (p, hit))
+        words = "predicted {}, observed {}, slope {:.2f}".format(*shares, recalibrate(p, hit).slope)
         name = (str(codebook.classes[c]),)
-        tests.append(Shift("calibration", name, effect, p_value, words=words))
+        tests.append(Shift("calibration", name, min(effects), p_value, words=words))
     return tests
