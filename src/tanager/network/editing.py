@@ -4,10 +4,9 @@ The *effect* of a feature is what its table contributes to the log-probability o
 
 .. math:: e(v, c \mid u) = \log P(v \mid c, u) - \log P(v \mid u)
 
-for value v, class c and parent values u. An edit replaces effects; the tables are then
-converted to a proper network with the same posterior
-(`tanager.parameters.proper_network`), so an edited network marginalises unknown values,
-explains and exports like any other.
+for value v, class c and parent values u. An edit replaces effects; the tables then become a proper
+network with the same posterior (`tanager.parameters.proper_network`), so an edited network
+marginalises unknown values, explains and exports like any other.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tanager.errors import ConfigurationError, MemoryBoundError, check_cells
+from tanager.errors import ConfigurationError, MemoryBoundError, check_cells, listed
 from tanager.network.answers import CLASS, LabelledTable, group_labels, read_table
 from tanager.network.evidence import check_count, find_class
 from tanager.network.information import TINY, NetworkInformation
@@ -34,7 +33,6 @@ from tanager.structure import Structure
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
-
 
 MOST_SET = 0.99  # largest total probability of the values whose effects are set
 
@@ -136,12 +134,8 @@ def edit(
     >>> edited.history[0].action
     'neutralise'
     """
-    requests = {
-        "effect": effect is not None,
-        "smooth": smooth is not None,
-        "neutralise": neutralise,
-        "forbid": forbid,
-    }
+    requests = {"effect": effect is not None, "smooth": smooth is not None}
+    requests |= {"neutralise": neutralise, "forbid": forbid}
     asked = [action for action, wanted in requests.items() if wanted]
     if len(asked) != 1:
         raise ConfigurationError(
@@ -161,12 +155,12 @@ def edit(
     else:
         effects, share, chance = _effects(network, feature)
         if neutralise:
-            effects = np.zeros_like(effects)
+            effects[:] = 0.0
         elif smooth is not None:
-            effects = _smooth(network, feature, effects, chance, smooth)
+            _smooth(network, feature, effects, chance, smooth)
             details = {"neighbours": int(smooth)}
         else:
-            effects = _set(network, feature, effects, share, chance, effect)
+            _set(network, feature, effects, share, chance, effect)
             details = {"effect": _plain(effect)}
         logs = np.ascontiguousarray(effects + chance[..., None])
         groups = [network.views.groups[parent] for parent in structure.parent_indices[at]]
@@ -194,9 +188,9 @@ def with_table(
     feature : str
     table : array, mapping or LabelledTable
         P(feature | class, parents), the class first and the parents in the order of
-        ``structure.parents``: an array with one axis each and the feature's values last; or
-        a mapping from contexts, tuples of values, to mappings from values to
-        probabilities. Other contexts keep their probabilities.
+        ``structure.parents``: an array with one axis each and the feature's values last; or a
+        mapping from contexts, tuples of values, to mappings from values to probabilities. Other
+        contexts keep their probabilities.
     reason, author, when : str
         As in `edit`.
 
@@ -275,8 +269,8 @@ def without_edge(
     """
     note = Edit(feature, "remove edge", {"parent": parent}, reason, author, when)
     table, structure = NetworkInformation(network).table_without(parent, feature), network.structure
-    at, gone = structure.position(feature), structure.names.index(parent)
-    parents = tuple(p for p in structure.parent_indices[at] if p != gone)
+    gone = structure.names.index(parent)
+    parents = tuple(p for p in structure.parent_indices[structure.position(feature)] if p != gone)
     return _with_family(network, note, table, parents)
 
 
@@ -288,8 +282,7 @@ def _with_family(
     families = [*network.tables.families]
     families[at], above[at] = table, parents
     tables = replace(network.tables, families=tuple(families))
-    # Raises if there is a cycle.
-    structure = replace(network.structure, parent_indices=tuple(above))
+    structure = replace(network.structure, parent_indices=tuple(above))  # raises if there's a cycle
     return _noted(replace(network, structure=structure, tables=tables), note)
 
 
@@ -310,7 +303,7 @@ def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
     """
     at = network.structure.position(feature)
     context = NetworkInformation(network).context(feature)  # P(parents, class)
-    arity = network.codebook.columns[network.structure.selected[at]].arity
+    arity = network.tables.families[at].member_arities[-1]
     if context is None or context.size * arity > MAX_SPELLED:
         raise MemoryBoundError(
             f"The table of {feature!r} is too large to be edited. Learn a structure with fewer "
@@ -326,8 +319,8 @@ def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
 
 def _smooth(
     network: Network, feature: str, effects: Floats, chance: Floats, neighbours: Any
-) -> Floats:
-    """Return the effect of each interval averaged over its neighbours, weighted by probability."""
+) -> None:
+    """Average the effect of each interval over its neighbours, weighted by probability."""
     column = network.codebook.columns[network.structure.names.index(feature)]
     n = column.n_ordered  # the code of "missing" has no neighbours
     if n == 0:
@@ -338,16 +331,13 @@ def _smooth(
     check_count("smooth", neighbours, 1)
     near = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= neighbours
     weights = np.where(near, chance[..., None, :n], -np.inf)  # (*parents, value, neighbour)
-    weights = np.exp(log_softmax(weights, axis=-1))
-    smoothed = effects.copy()
-    smoothed[..., :n, :] = weights @ effects[..., :n, :]
-    return smoothed
+    effects[..., :n, :] = np.exp(log_softmax(weights, axis=-1)) @ effects[..., :n, :]
 
 
 def _set(
     network: Network, feature: str, effects: Floats, share: Floats, chance: Floats, wanted: Any
-) -> Floats:
-    """Return the effects with those of some values replaced, for all values of the parents.
+) -> None:
+    """Replace the effects of some values, for all values of the parents.
 
     Normalising the tables shifts the change in each class's sum to the parents and the prior, out
     of every value's effect: the replaced values are scaled to have the requested effect afterwards.
@@ -360,8 +350,9 @@ def _set(
     labels = network.codebook.columns[network.structure.names.index(feature)].labels()
     for value in wanted:
         if str(value) not in labels:
-            known = ", ".join(map(repr, labels[:20]))
-            raise ConfigurationError(f"{feature!r} has no value {value!r}. Its values: {known}.")
+            raise ConfigurationError(
+                f"{feature!r} has no value {value!r}. Its values: {listed(labels)}."
+            )
     chosen = [labels.index(str(value)) for value in wanted]
     odds = np.array([_read_odds(network, given) for given in wanted.values()])
     # Shifted to keep P(value | parents) unchanged.
@@ -371,12 +362,8 @@ def _set(
     lowered = np.minimum(1.0, MOST_SET / np.maximum(sums.max(axis=-1, keepdims=True), TINY))
     scale = lowered * others / (1.0 - lowered * sums)
     # Contexts in which all other values are impossible stay as they are.
-    changed += np.log(np.where((others > 0.0).all(axis=-1, keepdims=True), scale, 1.0))[
-        ..., None, :
-    ]
-    effects = effects.copy()
-    effects[..., chosen, :] = changed
-    return effects
+    scale = np.where((others > 0.0).all(axis=-1, keepdims=True), scale, 1.0)
+    effects[..., chosen, :] = changed + np.log(scale)[..., None, :]
 
 
 def _read_odds(network: Network, given: Any) -> Floats:
@@ -407,19 +394,16 @@ def _forbid(network: Network, feature: str) -> Network:
         raise ConfigurationError(f"{feature!r} is the only feature left, so it can't be removed.")
     information = NetworkInformation(network)
     index = structure.names.index(feature)
-    kept, families = [], []
-    for at, name in enumerate(structure.features):
-        if name == feature:
-            continue
-        parents, table = structure.parent_indices[at], network.tables.families[at]
-        if index in parents:
-            table = information.table_without(feature, name)
-        kept.append((structure.selected[at], tuple(p for p in parents if p != index)))
-        families.append(table)
-    shorter = Structure(structure.names, tuple(f for f, _ in kept), tuple(p for _, p in kept))
-    return replace(
-        network, structure=shorter, tables=Tables(network.log_prior, tuple(families), True)
-    )
+    parents, families = [], []
+    places = structure.features, structure.parent_indices, network.tables.families
+    for name, held, table in zip(*places, strict=True):
+        if name != feature:
+            parents.append(tuple(p for p in held if p != index))
+            families.append(information.table_without(feature, name) if index in held else table)
+    selected = tuple(one for one in structure.selected if one != index)
+    shorter = Structure(structure.names, selected, tuple(parents))
+    tables = Tables(network.log_prior, tuple(families))
+    return replace(network, structure=shorter, tables=tables)
 
 
 def _plain(value: Any) -> Any:

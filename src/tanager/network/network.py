@@ -151,9 +151,8 @@ class Network:
         arities = self.codebook.domain.arities
         codes = self.codebook.domain.check_codes(codes)
         out = self.tables.log_joint(self.structure, codes, arities)
-        if (codes.max(axis=1, initial=0) < arities).all():
-            return out
-        self.views.add_unknown_sums(codes, out)
+        if (codes.max(axis=1, initial=0) >= arities).any():
+            self.views.add_unknown_sums(codes, out)
         return out
 
     @cached_property
@@ -169,13 +168,11 @@ class Network:
     @cached_property
     def log_alone(self) -> list[Floats | None]:
         """Log P(value | class) of each selected feature, (arity, n_classes); None if too large."""
-        joints = map(NetworkInformation(self).joint, self.structure.features)
-        return [
-            None
-            if joint is None
-            else np.log(np.maximum(joint, TINY) / np.maximum(joint.sum(axis=0), TINY))
-            for joint in joints
-        ]
+        out: list[Floats | None] = []
+        for joint in map(NetworkInformation(self).joint, self.structure.features):
+            total = 1.0 if joint is None else np.maximum(joint.sum(axis=0), TINY)
+            out.append(None if joint is None else np.log(np.maximum(joint, TINY) / total))
+        return out
 
     def __getstate__(self) -> dict[str, object]:
         return {field.name: getattr(self, field.name) for field in fields(self)}
@@ -197,13 +194,10 @@ class Network:
         unknown = codes[selected] >= arities[selected, None]
         rows = np.flatnonzero(unknown.any(axis=0))
         if rows.size:
-            gaps = np.ascontiguousarray(codes[:, rows])
-            partial = np.empty_like(gaps)
-            partial[:] = arities[:, None]
+            partial = np.repeat(arities[:, None].astype(codes.dtype), rows.size, axis=1)
             before = self.log_joint_of_codes(partial)
-            for at in structure.topological_order():
-                feature = structure.selected[at]
-                partial[feature] = gaps[feature]
+            for feature in (structure.selected[at] for at in structure.topological_order()):
+                partial[feature] = codes[feature, rows]
                 after = self.log_joint_of_codes(partial)
                 out[rows, feature] = after - before
                 before = after
@@ -225,8 +219,7 @@ class Network:
     def summary(self) -> str:
         """Return the number of features, edges and classes as text."""
         n_classes = len(self.codebook.classes)
-        classes = "1 class" if n_classes == 1 else f"{n_classes:,} classes"
-        return f"{self.structure.summary()}, {classes}"
+        return f"{self.structure.summary()}, {n_classes:,} class{'es' if n_classes > 1 else ''}"
 
     def report(
         self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any
@@ -244,8 +237,7 @@ class Network:
             As for `tanager.report.model_page.render_report`.
         """
         # Reports live in a higher layer, so they're imported when needed.
-        pages = import_module("tanager.report.model_page")
-        pages.write_report(self, path, X, y, **options)
+        import_module("tanager.report.model_page").write_report(self, path, X, y, **options)
 
     def __repr__(self) -> str:
         return f"Network({self.summary()})"
@@ -265,15 +257,14 @@ def network_of(model: Any) -> Network:
 
 def _check_probabilities(tables: Tables, structure: Structure, domain: Domain) -> None:
     """Reject tables with wrong shapes, with logarithms out of range, or that don't sum to one."""
-    n_families, n_classes = len(structure.selected), domain.n_classes
-    if len(tables.families) != n_families or tables.log_prior.shape != (n_classes,):
+    n_families, n_classes, prior = len(structure.selected), domain.n_classes, tables.log_prior
+    if len(tables.families) != n_families or prior.shape != (n_classes,):
         raise ConfigurationError(
-            f"{len(tables.families)} tables and the prior of {tables.log_prior.shape} classes do "
-            f"not fit {n_families} features and {n_classes} classes. Give one table per feature."
+            f"{len(tables.families)} tables and the prior of {prior.shape} classes do not fit "
+            f"{n_families} features and {n_classes} classes. Give one table per feature."
         )
-    prior = [tables.log_prior]
     parts: list[tuple[str, list[Floats], Iterator[Floats]]]
-    parts = [("the class prior", prior, (np.exp(logs).sum(keepdims=True) for logs in prior))]
+    parts = [("the class prior", [prior], (np.exp(logs).sum(keepdims=True) for logs in [prior]))]
     for at, table in enumerate(tables.families):
         members = (*structure.parent_indices[at], structure.selected[at])
         wanted = tuple(int(domain.arities[m]) for m in members)
@@ -318,36 +309,26 @@ def _tree_sums(table: TreeTable) -> Floats:
     inherits: one minus the parent's probabilities of the node's own cells.
     """
     tree, node = table.contexts, table.contexts.cell_nodes()
-    n_nodes = tree.n_nodes
-    own = np.bincount(node, np.exp(table.cell_log_prob), n_nodes)
+    chances, keys = np.exp(table.cell_log_prob), node * tree.arity + tree.cell_value
+    escapes = np.exp(np.minimum(table.node_log_escape, 700.0))
+
+    def above(node: Ints, value: Ints) -> Floats:
+        """Return the probability of each value in the node's parent; the root's is uniform."""
+        out = np.full(len(node), 1.0 / tree.arity)
+        inner = np.flatnonzero(node > 0)
+        if inner.size:
+            node, value = tree.node_parent[node[inner]], value[inner]
+            wanted = node * tree.arity + value
+            place = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+            lacks = keys[place] != wanted
+            out[inner] = chances[place]
+            out[inner[lacks]] = escapes[node[lacks]] * above(node[lacks], value[lacks])
+        return out
+
+    own = np.bincount(node, chances, tree.n_nodes)
+    rest = (tree.arity - np.diff(tree.node_start)).astype(np.float64)
     if table.inherit:
-        above = np.bincount(node, _above(table, node), n_nodes)
-        rest = np.maximum(1.0 - above, 0.0)
-    else:
-        rest = (tree.arity - np.diff(tree.node_start)).astype(np.float64)
+        inherited = np.bincount(node, above(node, tree.cell_value), tree.n_nodes)
+        rest = np.maximum(1.0 - inherited, 0.0)
     # Nothing remains if every value has a cell, whatever the escape is.
-    escape = np.where(rest > TOLERANCE, np.exp(np.minimum(table.node_log_escape, 700.0)), 0.0)
-    return np.asarray(own + escape * rest)
-
-
-def _above(table: TreeTable, node: Ints) -> Floats:
-    """Return, per cell, the probability of its value in the node's parent."""
-    tree = table.contexts
-    keys = node * tree.arity + tree.cell_value
-    probability = np.exp(table.cell_log_prob)
-    at = tree.node_parent[node]
-    factor = np.ones(node.shape[0])
-    result = np.where(node == 0, 1.0 / tree.arity, 0.0)  # the root's parent is uniform
-    waiting = np.flatnonzero(node > 0)
-    while waiting.size:
-        wanted = at[waiting] * tree.arity + tree.cell_value[waiting]
-        place = np.minimum(np.searchsorted(keys, wanted), keys.shape[0] - 1)
-        found = keys[place] == wanted
-        result[waiting[found]] = factor[waiting[found]] * probability[place[found]]
-        waiting = waiting[~found]
-        factor[waiting] *= np.exp(np.minimum(table.node_log_escape[at[waiting]], 700.0))
-        top = waiting[at[waiting] == 0]
-        result[top] = factor[top] / tree.arity
-        waiting = waiting[at[waiting] > 0]
-        at[waiting] = tree.node_parent[at[waiting]]
-    return result
+    return np.asarray(own + np.where(rest > TOLERANCE, escapes, 0.0) * rest)
