@@ -48,8 +48,7 @@ class NetworkInformation:
 
     If summing out what connects a feature's parents would take more than sixteen million additions,
     they're treated as independent given the class in the feature's marginal, and its edges have no
-    information. Tables that are scores rather than probabilities (``tables.normalized`` is False)
-    are first divided by their sum over the feature's values.
+    information. Scores (``tables.normalized`` is False) are divided by their sum over the values.
 
     Parameters
     ----------
@@ -85,18 +84,15 @@ class NetworkInformation:
         return out
 
     def beyond_parents(self) -> Floats:
-        """Return I(feature; class | parents), shape (n_features,).
+        """Return I(feature; class | parents): what a feature adds to its parents, (n_features,).
 
-        The information a feature has about the class once its parents are known. Zero for features
-        that aren't used; NaN if the family is too large.
+        Zero for features that aren't used; NaN if the family is too large.
         """
-        structure = self.network.structure
         out = np.zeros(self.network.codebook.domain.n_features)
-        for at, feature in enumerate(structure.selected):
+        for at, feature in enumerate(self.network.structure.selected):
             joint, groups = self._family_joint(at), self.network.views.groups[feature]
-            out[feature] = np.nan
-            if joint is not None:
-                out[feature] = _information_beyond(joint, groups, self._within(at))
+            found = None if joint is None else _information_beyond(joint, groups, self._within(at))
+            out[feature] = np.nan if found is None else found
         return out
 
     def of_edges(self) -> dict[tuple[str, str], float]:
@@ -104,16 +100,12 @@ class NetworkInformation:
 
         Edges into a family that is too large to be expanded are omitted.
         """
-        structure = self.network.structure
         out: dict[tuple[str, str], float] = {}
-        for at, parents in enumerate(structure.parent_indices):
+        for at, (feature, parents) in enumerate(self.network.structure.parents.items()):
             joint = self._family_joint(at) if parents else None
-            if joint is None:
-                continue
-            for axis, parent in enumerate(parents):
-                edge = (structure.names[parent], structure.features[at])
-                # The feature's view has all of its information about a parent.
-                out[edge] = _dependence(joint, axis, -2)
+            if joint is not None:  # the feature's view has all of its information about a parent
+                each = enumerate(parents)
+                out |= {(p, feature): _dependence(joint, axis, -2) for axis, p in each}
         return out
 
     def table_without(self, parent: str, feature: str) -> FamilyTable:
@@ -145,10 +137,9 @@ class NetworkInformation:
         return GroupedTable.of_groups(logs, within, groups)
 
     def effect(self, feature: str, target: int) -> Floats | None:
-        """Return the contribution of each value on its own to a class's log-odds, shape (arity,).
+        """Return each value's log P(value | class) - log P(value | any other class), (arity,).
 
-        This is log P(value | class) - log P(value | any other class); `target` is
-        the index of the class. None if the family is too large.
+        `target` is the index of the class. None if the family is too large.
         """
         joint = self.joint(feature)
         return None if joint is None else log_odds(joint, target)
@@ -184,10 +175,7 @@ class NetworkInformation:
 
     @cached_property
     def _families(self) -> list[Floats | None]:
-        """P(view | parents' views, class) of every family, (*parents, n_views, n_classes).
-
-        None if it's too large. Scores are divided by their sum over the views.
-        """
+        """P(view | parents' views, class) of every family, (*parents, n_views, n_classes)."""
         out: list[Floats | None] = []
         for table in self.network.views.tables.families:
             if prod(table.member_arities) * table.n_classes > MAX_CELLS:
@@ -200,12 +188,11 @@ class NetworkInformation:
     @cached_property
     def _joints(self) -> list[Floats | None]:
         """P(value, class) of every feature, (arity, n_classes)."""
-        views, out = self.network.views, []
-        for at, feature in enumerate(self.network.structure.selected):
-            joint = self._marginals[at]
-            spelled = None if joint is None else joint[views.groups[feature]] * self._within(at)
-            out.append(spelled)
-        return out
+        groups = [self.network.views.groups[f] for f in self.network.structure.selected]
+        return [
+            None if joint is None else joint[groups[at]] * self._within(at)
+            for at, joint in enumerate(self._marginals)
+        ]
 
     @cached_property
     def _marginals(self) -> list[Floats | None]:
@@ -215,24 +202,20 @@ class NetworkInformation:
         for at in structure.topological_order():
             table, context = self._families[at], self._context(at)
             exact = context is not None
-            if not exact:
-                context = self._independent([out[self._ranks[p][1]] for p in parents[at]])
-            if table is not None and context is not None:
-                family = table * context[..., None, :]
-                joint = family.reshape(-1, *family.shape[-2:]).sum(axis=0)
-                out[at] = joint
-                if exact:
-                    self._known[frozenset((structure.selected[at],))] = joint.T
+            above = [] if exact else [out[self._ranks[p][1]] for p in parents[at]]
+            known = [joint for joint in above if joint is not None]
+            if table is None or len(known) < len(above):
+                continue
+            if context is None:  # as if the parents were independent given the class
+                context = self._prior
+                for joint in known:
+                    share = joint / np.maximum(joint.sum(axis=0), TINY)
+                    context = context[..., None, :] * share
+            family = table * context[..., None, :]
+            out[at] = joint = family.reshape(-1, *family.shape[-2:]).sum(axis=0)
+            if exact:
+                self._known[frozenset((structure.selected[at],))] = joint.T
         return out
-
-    def _independent(self, joints: list[Floats | None]) -> Floats | None:
-        """Return P(parents, class) as if the parents were independent given the class."""
-        context = self._prior
-        for joint in joints:
-            if joint is None:
-                return None
-            context = context[..., None, :] * (joint / np.maximum(joint.sum(axis=0), TINY))
-        return context
 
     def _context(self, at: int) -> Floats | None:
         """Return P(parents, class) of one family, (*parents' views, n_classes)."""

@@ -135,9 +135,7 @@ class Propagation:
 
     def best(self) -> tuple[float, int, dict[int, int]]:
         """Return the most probable completion, after maximising: its logarithm, class and codes."""
-        label = int(np.argmax(self.log_top))
-        views: dict[int, int] = {}
-        codes: dict[int, int] = {}
+        label, views, codes = int(np.argmax(self.log_top)), dict[int, int](), dict[int, int]()
         for feature, given, logs in reversed(self.steps):
             held = logs[label].reshape(logs.shape[1], -1)
             at = np.ravel_multi_index([views[f] for f in given], logs.shape[2:]) if given else 0
@@ -158,9 +156,8 @@ class Propagation:
 
         A second pass, down the elimination tree: features eliminated last pass theirs on.
         """
-        kept, joints = self.kept, {}
+        kept, joints, beliefs = self.kept, {}, dict[int, Factor]()
         rank = {step.feature: at for at, step in enumerate(self.steps)}
-        beliefs: dict[int, tuple[tuple[int, ...], Floats]] = {}
         for feature, given, logs in reversed(self.steps):
             above = tuple(f for f in given if f not in kept)
             around = self.of_kept
@@ -226,9 +223,7 @@ def align(scope: tuple[int, ...], values: Floats, wanted: tuple[int, ...]) -> Fl
 
 
 def eliminate(
-    features: Iterable[int],
-    scopes: Iterable[Iterable[int]],
-    size: Callable[[Iterable[int]], int],
+    features: Iterable[int], scopes: Iterable[Iterable[int]], size: Callable[[Iterable[int]], int]
 ) -> Iterator[tuple[int, frozenset[int]]]:
     """Yield features in min-fill order, each with those it's joined to at that time.
 

@@ -1,18 +1,15 @@
 """Exact marginalisation of unknown features, by groups of values that no table distinguishes.
 
-Tables often read a feature with hundreds of values in a few groups: those of its children, and
-its own, which is P(group of x | y, parents) times P(x | its group, y). Given its view and the
-class, a value is independent of all other features. Values are therefore summed out by view,
-and each known value adds a term within its view; the cost is the number of views to the
-power of the number of connected unknown features.
+Tables often read a feature with hundreds of values in a few groups: those of its children, and its
+own, which is P(group of x | y, parents) times P(x | its group, y). Given its view and the class, a
+value is independent of all other features. Values are therefore summed out by view, and each known
+value adds a term within its view; the cost is the number of views to the power of the number of
+connected unknown features.
 
-Only unknown features are summed out, and one with nothing known below it sums to one and drops
-out. On forests (naive Bayes, TAN, kDB-1), messages run up the tree row by row; on other structures
-each row's unknown features are eliminated, the smallest tables first
-(`tanager.parameters.unknown`). Both loops are compiled.
-
-If a row's unknown features are too entangled to be eliminated within the memory limit, its sum is
-approximate, and a warning is issued: see `_Forward`.
+One with nothing known below it sums to one and drops out. On forests (naive Bayes, TAN, kDB-1),
+messages run up the tree row by row; on other structures each row's unknown features are eliminated,
+the smallest tables first (`tanager.parameters.unknown`). Both loops are compiled. If that exceeds
+the memory limit, the row's sum is approximate, and a warning is issued: see `_Forward`.
 """
 
 from __future__ import annotations
@@ -46,9 +43,8 @@ class Views(NamedTuple):
 
     structure: Structure
     arities: Ints  # (n_features,): of the features' own values
-    # For each feature, the group of each value: those that no other table, and no part of its
-    # own that reads parents, distinguishes from it. Without parents and children, each value
-    # is its own group.
+    # For each feature, the group of each value: those that no other table, and no part of its own
+    # that reads parents, distinguishes from it. Without parents and children, each is its own.
     groups: list[Groups]
     sizes: Ints  # (n_features,): number of views
     tables: Tables  # of views
@@ -62,7 +58,7 @@ class Views(NamedTuple):
         groups = _views(tables, structure, arities, own=True)
         families, within = [], []
         for at, table in enumerate(tables.families):
-            members = (*structure.parent_indices[at], structure.selected[at])
+            members = family_members(structure, at).tolist()
             family, inside = _by_views(table, [groups[one] for one in members])
             families.append(family)
             within.append(inside)
@@ -107,31 +103,25 @@ class Views(NamedTuple):
         Rows without unknown features aren't changed.
         """
         selected = list(self.structure.selected)
-        unknown = codes[selected] >= self.arities[selected, None]
-        rows = np.flatnonzero(unknown.any(axis=0))
+        rows = np.flatnonzero((codes[selected] >= self.arities[selected, None]).any(axis=0))
         if self.structure.max_parents == 0 or rows.size == 0:
             return
         some = np.ascontiguousarray(codes[:, rows])
-        if self.joined:
-            some = group_codes(some, self.groups)
+        views = group_codes(some, self.groups) if self.joined else some
         part = log_joint[rows]
-        add_unknown_sums(self.tables, self.structure, some, self.sizes, part)
-        place = {feature: at for at, feature in enumerate(selected)}
+        add_unknown_sums(self.tables, self.structure, views, self.sizes, part)
+        unknown = some >= self.arities[:, None]
         for at, inside in enumerate(self.within):
-            if inside is None:
-                continue
-            above = [place[parent] for parent in self.structure.parent_indices[at]]
-            # A term with a known value and known parents is already in the log-joint.
-            open_ = ~unknown[at, rows] & unknown[above][:, rows].any(axis=0)
-            part[open_] += inside[codes[selected[at], rows[open_]]]
+            if inside is not None:
+                feature, above = selected[at], list(self.structure.parent_indices[at])
+                # A term with a known value and known parents is already in the log-joint.
+                open_ = ~unknown[feature] & unknown[above].any(axis=0)
+                part[open_] += inside[some[feature, open_]]
         log_joint[rows] = part
 
 
 def renormalise_by_groups(tables: Tables, structure: Structure, arities: Ints) -> Tables:
-    """Return a proper network with the same posterior as scores, by groups if these are.
-
-    The structure has no immoralities. Errors name a table that is too large.
-    """
+    """Return proper tables with the posterior of scores, for a structure without immoralities."""
     views = Views.of(tables, structure, arities)
     for name, table in zip(structure.features, views.tables.families, strict=True):
         n_cells = prod(table.member_arities) * table.n_classes
@@ -147,10 +137,9 @@ def renormalise_by_groups(tables: Tables, structure: Structure, arities: Ints) -
         for axis, parent in enumerate(parents):
             firsts = np.unique(known[parent], return_index=True)[1]
             logs = np.take(logs, views.groups[parent][firsts], axis=axis)
-        if within is None:
-            within = np.zeros((int(arities[feature]), tables.log_prior.shape[0]))
+        inside = np.zeros((int(arities[feature]), table.n_classes)) if within is None else within
         groups = [*(known[parent] for parent in parents), views.groups[feature]]
-        families.append(GroupedTable.of_groups(np.ascontiguousarray(logs), within, groups))
+        families.append(GroupedTable.of_groups(np.ascontiguousarray(logs), inside, groups))
     return Tables(proper.log_prior, tuple(families), proper.normalized)
 
 
@@ -160,29 +149,24 @@ def _views(tables: Tables, structure: Structure, arities: Ints, *, own: bool) ->
     Values are in the same group if neither a child's table nor, with `own`, the part of the
     feature's table that reads parents distinguishes them.
     """
-    read: list[list[Groups | None]] = [[] for _ in arities]
+    read: list[list[Groups]] = [[] for _ in arities]
     for at, table in enumerate(tables.families):
-        parents, feature = structure.parent_indices[at], structure.selected[at]
-        groups: list[Groups | None] = [None] * (len(parents) + 1)
+        members = family_members(structure, at).tolist()
         if isinstance(table, GroupedTable):
-            groups = [*table.member_groups]
-        for parent, view in zip(parents, groups, strict=False):
-            read[parent].append(view)
-        if own and parents:
-            read[feature].append(groups[-1])
+            groups = table.member_groups
+        else:
+            groups = [np.arange(arities[member], dtype=np.uint16) for member in members]
+        for member, view in zip(members, groups, strict=True):
+            if member != members[-1] or (own and len(members) > 1):
+                read[member].append(view)
     return [_refine(some, int(arity)) for some, arity in zip(read, arities, strict=True)]
 
 
-def _refine(views: Sequence[Groups | None], arity: int) -> Groups:
-    """Return the groups of values that no view distinguishes; None distinguishes all.
-
-    A feature that isn't read given a parent, or as one, has nothing to gain: its
-    values stay separate.
-    """
-    if not views or any(view is None for view in views):
+def _refine(views: Sequence[Groups], arity: int) -> Groups:
+    """Return the groups of values that no view distinguishes; without views, all are separate."""
+    if not views or any(map(tells_all, views)):
         return np.arange(arity, dtype=np.uint16)
-    keys = np.stack([v for v in views if v is not None])
-    _, first, found = np.unique(keys, axis=1, return_index=True, return_inverse=True)
+    _, first, found = np.unique(np.stack(views), axis=1, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[found.ravel()].astype(np.uint16)
 
 
@@ -311,17 +295,15 @@ class _Forward:
         total = np.zeros((codes.shape[1], self.n_classes))
         for at, members, scope, fixed in self.steps:
             feature = self.features[at]
-            if fixed:
-                codes = codes.copy()
-                for parent in fixed:
-                    codes[parent] = beliefs[parent].sum(axis=1).argmax(axis=1)
+            codes = codes.copy() if fixed else codes
+            for parent in fixed:
+                codes[parent] = beliefs[parent].sum(axis=1).argmax(axis=1)
             term = np.exp(self._factor(codes, at, members, scope))
-            for axis in range(len(scope) - 1, -1, -1):
-                if scope[axis] != feature:
-                    belief = beliefs[scope[axis]]
-                    shape = [*belief.shape[:2], *(1 for _ in scope)]
-                    shape[2 + axis] = belief.shape[2]
-                    term = (term * belief.reshape(shape)).sum(axis=2 + axis, keepdims=True)
+            for axis, member in reversed(list(enumerate(scope))):
+                if member != feature:
+                    after = (1,) * (len(scope) - axis - 1)
+                    belief = beliefs[member].reshape(*term.shape[:2], *(1,) * axis, -1, *after)
+                    term = (term * belief).sum(axis=2 + axis, keepdims=True)
             if feature in scope:
                 beliefs[feature] = term.reshape(*term.shape[:2], -1)
             else:
