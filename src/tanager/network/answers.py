@@ -72,19 +72,15 @@ class LabelledTable(EqualByArrays):
     column: Column | None = None
 
     def __str__(self) -> str:
-        if len(self.values) > WIDE:
-            joined = self.joined()
-            if joined is not self:
-                note = f"{len(self.values)} values, neighbours merged: `probabilities` has all"
-                return f"{joined}\n{note}"
-        shown = self.contexts[:SHOWN]
-        body = [
-            [*context, *(f"{p:.3f}" for p in row)]
-            for context, row in zip(shown, self.probabilities[:SHOWN], strict=True)
-        ]
+        joined = self.joined() if len(self.values) > WIDE else self
+        if joined is not self:
+            n_values = len(self.values)
+            return f"{joined}\n{n_values} values, neighbours merged: `probabilities` has all"
+        rows = zip(self.contexts[:SHOWN], self.probabilities[:SHOWN], strict=True)
+        body = [[*context, *(f"{p:.3f}" for p in row)] for context, row in rows]
         lines = align_columns([[*self.given, *self.values], *body], len(self.given))
-        if len(self.contexts) > len(shown):
-            lines.append(f"... {len(self.contexts) - len(shown):,} more contexts")
+        if len(self.contexts) > SHOWN:
+            lines.append(f"... {len(self.contexts) - SHOWN:,} more contexts")
         return "\n".join([f"P({self.feature} | {', '.join(self.given)})", *lines])
 
     __repr__ = __str__
@@ -101,14 +97,14 @@ class LabelledTable(EqualByArrays):
         column = self.column
         if column is None or column.n_ordered <= most:
             return self
-        classes = list(dict.fromkeys(context[0] for context in self.contexts))
-        of_class = np.array([classes.index(context[0]) for context in self.contexts])
-        shares = [self.probabilities[of_class == c].mean(axis=0) for c in range(len(classes))]
+        of_class = np.array([context[0] for context in self.contexts], object)
+        classes = dict.fromkeys(of_class)
+        shares = [self.probabilities[of_class == one].mean(axis=0) for one in classes]
         groups = join_values(np.stack(shares, axis=1), column.n_ordered, most)
         starts = np.flatnonzero(np.diff(groups.astype(np.int64), prepend=-1))
         sums = np.add.reduceat(self.probabilities, starts, axis=1)
         values = tuple(group_labels(column, groups))
-        return LabelledTable(self.feature, self.given, self.contexts, values, sums)
+        return replace(self, values=values, probabilities=sums, column=None)
 
     def sorted(self, by: str = "context") -> LabelledTable:
         """Return the table with its contexts in another order.
@@ -181,17 +177,14 @@ def table(network: Network, feature: str) -> LabelledTable:
         arity, n_contexts = table.contexts.arity, grid.shape[1]
         remedy = "Learn a structure with fewer parents to read its tables."
         check_cells("Written out, the table has", n_contexts * arity, MAX_CELLS, remedy)
-        codes = np.empty((len(members), n_contexts, arity), np.uint16)
-        codes[:-1], codes[-1] = grid[1:, :, None], np.arange(arity)
-        terms = np.zeros((n_contexts * arity, table.n_classes))
-        flat, arities = codes.reshape(len(members), -1), np.array(table.member_arities, np.int64)
-        table.add_terms(flat, arities, np.arange(len(members)), terms)
-        of_class = terms[np.arange(len(terms)), np.repeat(grid[0], arity)]
-        log_prob = of_class.reshape(n_contexts, arity)
+        of_class, *above = np.repeat(grid, arity, axis=1)
+        codes = np.array([*above, np.tile(np.arange(arity), n_contexts)], np.uint16)
+        terms, arities = np.zeros((len(of_class), table.n_classes)), np.array(table.member_arities)
+        table.add_terms(codes, arities, np.arange(len(members)), terms)
+        log_prob = terms[np.arange(len(terms)), of_class].reshape(n_contexts, arity)
     names = [classes, *labels[:-1]]
-    contexts = [
-        tuple(names[v][code] for v, code in enumerate(context)) for context in grid.T.tolist()
-    ]
+    columns = [[some[c] for c in codes] for some, codes in zip(names, grid.tolist(), strict=True)]
+    contexts = list(zip(*columns, strict=True))
     given = ("class", *(structure.names[p] for p in parents))
     own = codebook.columns[structure.selected[at]]
     return LabelledTable(feature, given, contexts, tuple(labels[-1]), np.exp(log_prob), own)
@@ -208,14 +201,11 @@ def group_labels(column: Column, groups: Groups) -> list[str]:
     """
     if isinstance(column, NumericColumn):
         edges = np.flatnonzero(np.diff(groups[: len(column.cuts) + 1].astype(np.int64)))
-        firsts, own = [0, *(edges + 1).tolist()], None
-        if column.missing_code is not None:
-            own = len(firsts)
-            firsts.append(column.missing_code)
+        firsts, missing = [0, *(edges + 1).tolist()], column.missing_code
+        own = None if missing is None else len(firsts)
         merged = NumericColumn(column.name, column.cuts[edges], own, column.temporal)
-        names, groups = np.array(merged.labels(), dtype=object), groups[firsts]
-    else:
-        names = np.array(column.labels(), dtype=object)
+        groups = groups[firsts if missing is None else [*firsts, missing]]
+    names = np.array((merged if isinstance(column, NumericColumn) else column).labels(), object)
     members = [names[groups == g] for g in range(int(groups.max()) + 1)]
     if isinstance(column, NumericColumn) or not column.ordered:
         return [", ".join(some) for some in members]
@@ -273,21 +263,19 @@ def read_table(
     ]
     if contexts is not None:
         parents[1:] = contexts
-    shape = *map(len, parents), len(values)
+    shape, what = (*map(len, parents), len(values)), f"The table of {name!r}"
 
     def find(labels: list[str], value: Any) -> int:
         if str(value) not in labels:
-            raise ConfigurationError(
-                f"The table of {name!r} names the value {value!r}.{nearest(value, labels)} Values: "
-                f"{listed(labels)}."
-            )
+            hint = f"{nearest(value, labels)} Values: {listed(labels)}."
+            raise ConfigurationError(f"{what} names the value {value!r}.{hint}")
         return labels.index(str(value))
 
     def numbers(given: Any) -> Floats:
         try:
             return np.array(given, dtype=np.float64)
         except (TypeError, ValueError) as error:
-            raise ConfigurationError(f"The table of {name!r} isn't an array of numbers.") from error
+            raise ConfigurationError(f"{what} isn't an array of numbers.") from error
 
     if isinstance(given, Mapping):
         table = np.full(shape, np.nan)
@@ -295,8 +283,8 @@ def read_table(
             place = context if isinstance(context, tuple) else (context,)
             if len(place) != len(parents):
                 raise ConfigurationError(
-                    f"The table of {name!r} has the context {context!r}; one value for each of "
-                    f"{len(parents)} parents is expected."
+                    f"{what} has the context {context!r}; one value for each of {len(parents)} "
+                    "parents is expected."
                 )
             if isinstance(row, Mapping):
                 chances = {find(values, value): chance for value, chance in row.items()}
@@ -312,17 +300,17 @@ def read_table(
         table = numbers(given)
         if table.shape != shape:
             raise ConfigurationError(
-                f"The table of {name!r} has the shape {table.shape}; {shape} is expected: one axis "
-                "per parent, the feature's values last."
+                f"{what} has the shape {table.shape}; {shape} is expected: one axis per parent, "
+                "the feature's values last."
             )
         if np.isnan(table).any():
-            raise ConfigurationError(f"The table of {name!r} has a NaN. Give every probability.")
+            raise ConfigurationError(f"{what} has a NaN. Give every probability.")
     totals = table.sum(axis=-1)
     wrong = (table < 0).any() or not np.isfinite(table[~np.isnan(table)]).all()
     if wrong or bool((np.abs(totals - 1.0) > TOLERANCE).any()):
         raise ConfigurationError(
-            f"The table of {name!r} has a context whose probabilities are negative or do not sum "
-            "to one. Give probabilities of all values."
+            f"{what} has a context whose probabilities are negative or do not sum to one. Give "
+            "probabilities of all values."
         )
     normalised: Floats = table / totals[..., None]
     return normalised
@@ -368,10 +356,9 @@ class Answer(EqualByArrays):
         """Return a DataFrame, one row per combination, or one per row of evidence; needs pandas."""
         import pandas as pd
 
+        index: Any = pd.MultiIndex.from_product(self.values, names=self.targets)
         if len(self.targets) == 1:
-            index: Any = pd.Index(self.values[0], name=self.targets[0])
-        else:
-            index = pd.MultiIndex.from_product(self.values, names=self.targets)
+            index = pd.Index(self.values[0], name=self.targets[0])
         if self.n_rows is None:
             return pd.DataFrame({"probability": self.probabilities.ravel()}, index=index)
         return pd.DataFrame(self.probabilities.reshape(self.n_rows, -1), columns=index)
@@ -386,10 +373,9 @@ class Answer(EqualByArrays):
             sizes = " × ".join(str(len(names)) for names in self.values)
             return f"{title}: {self.n_rows:,} rows, {sizes} values"
         pairs = self._pairs()
-        lines = [[*names, f"{p:.4f}"] for names, p in pairs[:SHOWN]]
-        shown = align_columns([[*self.targets, "P"], *lines], len(self.targets) + 1)
-        rest = len(pairs) - len(lines)
-        return "\n".join([title, *shown, *([f"... {rest:,} more"] if rest else [])])
+        rows = [[*self.targets, "P"], *([*names, f"{p:.4f}"] for names, p in pairs[:SHOWN])]
+        more = [f"... {len(pairs) - SHOWN:,} more"] if len(pairs) > SHOWN else []
+        return "\n".join([title, *align_columns(rows, len(self.targets) + 1), *more])
 
     __repr__ = __str__
 

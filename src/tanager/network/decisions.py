@@ -25,7 +25,6 @@ from tanager.parameters import posterior
 if TYPE_CHECKING:
     from tanager.network.network import Network
 
-
 TIE = 1e-9  # relative to the largest cost: smaller differences between actions count as ties
 STEP = 1e-3  # resolution of the stored scores, in nats
 MOST_KEPT = 1024  # scores per class
@@ -72,10 +71,9 @@ class Costs(EqualByArrays):
     def decisions(self, log_joint: Floats) -> Decisions:
         """Return the decisions for rows from log P(class, row), which is overwritten."""
         expected = self.expected(posterior(log_joint))
-        kinds = {type(action) for action in self.actions}
         labels: NDArray[Any] = np.empty(len(self.actions), object)
         labels[:] = self.actions  # element by element: an action may be a tuple
-        if len(kinds) == 1 and tuple not in kinds:
+        if len(kinds := set(map(type, self.actions))) == 1 and tuple not in kinds:
             labels = np.array(self.actions)
         return Decisions(labels[self.best(expected)], expected, self.actions)
 
@@ -175,6 +173,7 @@ def read_costs(network: Network, costs: Any) -> Costs:
                 parameter="costs",
             )
         return Costs(tuple(labels), named[costs])
+    names, columns = labels, labels
     if isinstance(costs, Mapping):
         names, rows = list(costs), list(costs.values())
     elif hasattr(costs, "columns"):
@@ -184,8 +183,7 @@ def read_costs(network: Network, costs: Any) -> Costs:
                 "pandas DataFrame with actions as its index, or a mapping.",
                 parameter="costs",
             )
-        names = list(costs.index)
-        rows = [dict(zip(costs.columns, row, strict=True)) for row in costs.to_numpy().tolist()]
+        names, columns, rows = list(costs.index), list(costs.columns), costs.to_numpy().tolist()
     else:
         try:
             matrix = np.asarray(costs, dtype=np.float64)
@@ -198,8 +196,9 @@ def read_costs(network: Network, costs: Any) -> Costs:
                 "actions, give a mapping or a DataFrame.",
                 parameter="costs",
             )
-        names = labels
-        rows = [dict(zip(labels, row, strict=True)) for row in matrix.tolist()]
+        rows = matrix.tolist()
+    if not isinstance(costs, Mapping):
+        rows = [dict(zip(columns, row, strict=True)) for row in rows]
     if not names or len(set(map(str, names))) < len(names):
         raise ConfigurationError(f"costs has the actions {names}. Name at least one, each once.")
     pairs = zip(names, rows, strict=True)
@@ -276,9 +275,9 @@ class Calibration(EqualByArrays):
 
     def thresholds(self, coverage: float, *, per_class: bool) -> Floats:
         """Return the highest score at which each class is in a set; infinite with few rows."""
-        n_classes, every = len(self.rows), np.ones(len(self.labels), np.bool_)
         if not per_class:
-            return np.full(n_classes, self._threshold(coverage, every, int(self.rows.sum())))
+            every = np.ones(len(self.labels), np.bool_)
+            return np.full(len(self.rows), self._threshold(coverage, every, int(self.rows.sum())))
         each = enumerate(self.rows.tolist())
         return np.array([self._threshold(coverage, self.labels == c, n) for c, n in each])
 
@@ -350,12 +349,11 @@ class PredictionSets:
                 f"{empty:,} empty: no class is as probable as the own class of "
                 f"{self.coverage:.0%} of the held-out rows was."
             )
-        few = self._few
-        if few:
+        if self._few:
             needed = int(np.ceil(self.coverage / (1.0 - self.coverage) * (1.0 - 1e-9)))
             parts.append(
-                f"{', '.join(map(str, few))} always inside: a coverage of {self.coverage:g} needs "
-                f"{needed:,} held-out rows or more."
+                f"{', '.join(map(str, self._few))} always inside: a coverage of {self.coverage:g} "
+                f"needs {needed:,} held-out rows or more."
             )
         elif full:
             parts.append(f"{full:,} with all {n_classes} classes: none can be ruled out.")
@@ -374,7 +372,6 @@ class PredictionSets:
         return np.array(self.members, dtype=dtype, copy=copy is not False)
 
     def __repr__(self) -> str:
-        sizes = np.bincount(self.sizes, minlength=len(self.classes) + 1)
-        found = ", ".join(f"{n:,} of {size}" for size, n in enumerate(sizes) if n)
+        found = ", ".join(f"{n:,} of {k}" for k, n in enumerate(np.bincount(self.sizes)) if n)
         head = f"PredictionSets({len(self):,} rows, coverage {self.coverage:g}; sizes: {found})"
         return "\n".join([head, self.note()]).strip()

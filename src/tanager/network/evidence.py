@@ -1,8 +1,8 @@
 """What is known about a row: values, sets of values, intervals, likelihoods, or nothing.
 
-Evidence is a mapping from names to what is known, for one row, or a table of values for many.
-A feature that isn't included is unknown. ``None`` is a missing cell: a separate value if the
-training rows had such cells under ``missing="value"``, otherwise unknown.
+Evidence is a mapping from names to what is known, for one row, or a table of values for many. A
+feature that isn't included is unknown. ``None`` is a missing cell: a separate value if the training
+rows had such cells under ``missing="value"``, otherwise unknown.
 """
 
 from __future__ import annotations
@@ -99,11 +99,8 @@ class Soft(Evidence):
 class Known:
     """Evidence in codes."""
 
-    # (n_features, n_rows): the arity of a feature means unknown, even if it has a
-    # likelihood.
-    codes: Codes
-    # (arity,): features with evidence other than a single value; at most one.
-    likelihoods: dict[int, Floats]
+    codes: Codes  # (n_features, n_rows): the arity means unknown, even with a likelihood
+    likelihoods: dict[int, Floats]  # (arity,) of features with other evidence; at most one
     classes: Floats  # (n_classes,): likelihood of each class; at most one
     single: bool  # whether the evidence was a mapping, so answers are for one row
 
@@ -127,11 +124,7 @@ def as_row(row: Any) -> Any:
 
 
 def read_evidence(network: Network, evidence: Any) -> Known:
-    """Convert evidence to codes and likelihoods.
-
-    A mapping from names to evidence, or a Series, is one row; a table has one row of raw values per
-    answer, and may omit columns.
-    """
+    """Convert evidence to codes and likelihoods: of one row, or of each row of a table."""
     evidence = as_row(evidence)
     codebook = network.codebook
     domain = codebook.domain
@@ -141,25 +134,22 @@ def read_evidence(network: Network, evidence: Any) -> Known:
     codes = np.empty((domain.n_features, 1), codebook.dtype)
     codes[:, 0] = domain.arities
     likelihoods: dict[int, Floats] = {}
-    place = {name: at for at, name in enumerate(domain.names)}
+    columns = [*codebook.columns, codebook.target]
+    place = {name: at for at, name in enumerate([*domain.names, codebook.class_name])}
     values = {name: given for name, given in (evidence or {}).items() if _is_value(given)}
     coded = _code_values(network, values)
     for name, given in (evidence or {}).items():
+        at = place[name] if name in place else find_feature(list(place), name)
         if name in coded:
-            codes[place[name], 0] = coded[name]
-        elif name in place:
-            found = _likelihood(network, codebook.columns[place[name]], given)
-            if found is None:
-                continue
-            if _is_value(given):
-                codes[place[name], 0] = int(np.argmax(found))
-            elif place[name] in network.structure.selected:  # otherwise it's irrelevant
-                likelihoods[place[name]] = found
-        elif name == network.codebook.class_name:
-            found = _likelihood(network, codebook.target, given)
-            classes = classes if found is None else found
-        else:
-            find_feature([*domain.names, network.codebook.class_name], name)
+            codes[at] = coded[name]
+        elif (found := _likelihood(network, columns[at], given)) is None:
+            continue
+        elif at == domain.n_features:
+            classes = found
+        elif _is_value(given):
+            codes[at] = int(np.argmax(found))
+        elif at in network.structure.selected:  # otherwise it's irrelevant
+            likelihoods[at] = found
     return Known(codes, likelihoods, classes, single=True)
 
 
@@ -219,10 +209,7 @@ def is_missing(value: Any) -> bool:
 
 
 def _code_values(network: Network, values: Mapping[str, Any]) -> dict[str, int]:
-    """Return the codes of raw values seen in training, all coded as one row.
-
-    The others, or all if the row can't be coded cell by cell, are left to `_likelihood`.
-    """
+    """Return the codes of values seen in training, if they can be coded cell by cell as one row."""
     domain = network.codebook.domain
     codes = network.codebook.few.encode([[values.get(name) for name in domain.names]])
     if codes is None:
@@ -237,10 +224,8 @@ def _code_table(network: Network, X: Any) -> Codes:
 
     source, domain = open_source(X), network.codebook.domain
     absent = [name for name in domain.names if name not in source.names] if source.named else []
-    if absent and len(absent) < domain.n_features:
-        source = source.complete(absent)
-    else:
-        absent = []
+    absent = absent if len(absent) < domain.n_features else []
+    source = source.complete(absent) if absent else source
     codes = np.ascontiguousarray(MatchedTable.of(network.codebook, source).encode())
     lacking = [domain.names.index(name) for name in absent]
     codes[lacking] = domain.arities[lacking, None]
@@ -266,9 +251,8 @@ def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
             total += float(weight) * (1.0 if found is None else found)
         total /= total.max(initial=0.0) or 1.0  # only ratios matter
     elif isinstance(given, OneOf):
-        every = [_likelihood(network, column, value) for value in given.values]
         total = np.zeros(column.arity)
-        for found in every:
+        for found in [_likelihood(network, column, value) for value in given.values]:
             if found is not None:
                 total[found > 0] = 1.0
     elif isinstance(given, Interval):
@@ -340,8 +324,7 @@ def _covered(network: Network, column: Column, given: Interval) -> Floats:
         raise ConfigurationError(
             f"{column.name!r}: {given!r} is empty. `low` must be less than `high`."
         )
-    edges = column_edges(column)
-    part = np.zeros(column.arity)
+    edges, part = column_edges(column), np.zeros(column.arity)
     left, right = edges[:-1].copy(), edges[1:].copy()
     # The outer bins are unbounded: one that the interval leaves open on its side is fully covered.
     left[0] = edges[0] if np.isinf(low) else min(edges[0], low)

@@ -48,8 +48,8 @@ class Explanation(EqualByArrays):
     prior : float
         Log-odds before any feature is known.
     features, values : tuple of str
-        The network's features and the row's values; a number includes its interval,
-        such as ``53, in (45, 60]``.
+        The network's features and the row's values; a number includes its interval, such as
+        ``53, in (45, 60]``.
     contributions : ndarray of float64, shape (n_features,)
         The contribution of each feature; together with `prior`, they sum to `posterior`.
     classes : tuple
@@ -103,8 +103,7 @@ class Explanation(EqualByArrays):
             adds = float(self.contributions[at])
             total += adds
             out.append(ExplanationStep(self.features[at], self.values[at], adds, total))
-        rest = len(self.features) + 1 - len(out)
-        if rest:
+        if rest := len(self.features) + 1 - len(out):
             name = "1 other" if rest == 1 else f"{rest} others"
             out.append(ExplanationStep(name, "", self.posterior - total, self.posterior))
         return out
@@ -121,42 +120,32 @@ class Explanation(EqualByArrays):
         return [int(at) for at in found[np.argsort(-alone[found], kind="stable")]]
 
     def why_silent(self, most: int = 3) -> str:
-        """Describe which features add little because their parents carry their information.
-
-        Empty if there are none.
-        """
+        """Describe which features, if any, add little because their parents say the same."""
         found = self.spoken_for()
-        if not found:
-            return ""
         parts = [
             f"{abridged(self.features[at])} alone would add {self.alone[at]:+.2f}, given "
             f"{' and '.join(map(abridged, self.parents[at]))} it adds {self.contributions[at]:+.2f}"
             for at in found[:most]
         ]
         more = f"; likewise {len(found) - most} more" if len(found) > most else ""
-        return f"Some features share information with their parents: {'; '.join(parts)}{more}."
+        said = f"Some features share information with their parents: {'; '.join(parts)}{more}."
+        return said if found else ""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""
+        alone = [float(one) if np.isfinite(one) else None for one in self.alone]
+        odds, parents = self.contributions.tolist(), map(list, self.parents)
+        names = ("feature", "value", "log_odds", "alone", "parents")
+        rows = zip(self.features, self.values, odds, alone, parents, strict=True)
         return {
             "target": _plain(self.target),
             "against": _plain(self.against),
-            "probabilities": {
-                str(label): float(p)
-                for label, p in zip(self.classes, self.probabilities, strict=True)
-            },
+            "probabilities": dict(
+                zip(map(str, self.classes), self.probabilities.tolist(), strict=True)
+            ),
             "prior_log_odds": self.prior,
             "posterior_log_odds": self.posterior,
-            "contributions": [
-                {
-                    "feature": feature,
-                    "value": self.values[at],
-                    "log_odds": float(self.contributions[at]),
-                    "alone": float(self.alone[at]) if np.isfinite(self.alone[at]) else None,
-                    "parents": list(self.parents[at]),
-                }
-                for at, feature in enumerate(self.features)
-            ],
+            "contributions": [dict(zip(names, row, strict=True)) for row in rows],
         }
 
     def __repr__(self) -> str:
@@ -221,9 +210,7 @@ def explain_row(model: Any, row: Any, *, target: Any = None, against: Any = None
     if cells is None:
         matched = MatchedTable.of(network.codebook, row)
         batch = next(matched.values.batches(matched.features))
-        raw = [column[0].as_py() for column in batch.columns]
-    else:
-        raw = cells[0]
+        cells = [[column[0].as_py() for column in batch.columns]]
     terms = network.log_terms(codes)[0]  # (n_features, n_classes)
     log_joint = network.log_prior + terms.sum(axis=0)
     probabilities = np.exp(log_joint - log_joint.max())
@@ -236,18 +223,15 @@ def explain_row(model: Any, row: Any, *, target: Any = None, against: Any = None
         raise ConfigurationError(
             f"target and against are both {classes[best]!r}. Name two different classes."
         )
-    structure = network.structure
-    selected = structure.selected
-    odds = terms[list(selected), best] - terms[list(selected), rival]
+    structure, selected = network.structure, list(network.structure.selected)
+    values = (_value(network, f, int(codes[f, 0]), cells[0][f]) for f in selected)
     return Explanation(
         classes[best],
         classes[rival],
         float(network.log_prior[best] - network.log_prior[rival]),
         structure.features,
-        tuple(
-            _value(network, feature, int(codes[feature, 0]), raw[feature]) for feature in selected
-        ),
-        odds,
+        tuple(values),
+        terms[selected, best] - terms[selected, rival],
         classes,
         probabilities,
         tuple(structure.parents.values()),
@@ -283,17 +267,14 @@ def explain_rows(model: Any, X: Any, target: Any = None, against: Any = None) ->
     network = network_of(model)
     terms = network.log_terms(network.codebook.encode(X))  # (n_rows, n_features, n_classes)
     classes = _classes(network)
-    if target is not None:
-        best = np.full(len(terms), find_class(classes, target))
-    elif len(classes) == 2:
-        best = np.ones(len(terms), np.intp)
+    if target is not None or len(classes) == 2:
+        best = np.full(len(terms), 1 if target is None else find_class(classes, target))
     else:
         best = np.argmax(network.log_prior + terms.sum(axis=1), axis=1)
     own = np.take_along_axis(terms, best[:, None, None], axis=2)[..., 0]
+    other = (terms.sum(axis=2) - own) / (len(classes) - 1)
     if against is not None:
         other = terms[..., find_class(classes, against)]
-    else:
-        other = (terms.sum(axis=2) - own) / (len(classes) - 1)
     added = own - other
     if type(X).__module__.partition(".")[0] == "pandas":
         import pandas as pd

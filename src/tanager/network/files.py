@@ -76,13 +76,11 @@ def write_model(
     """
     families, tensors = _take_apart(network)
     grouped = any(family["kind"] == "grouped" for family in families)
+    structure = network.structure
     header: dict[str, Any] = {
         "tanager": __version__,
         "codebook": network.codebook.to_dict(),
-        "structure": {
-            "selected": list(network.structure.selected),
-            "parents": [list(parents) for parents in network.structure.parent_indices],
-        },
+        "structure": {"selected": structure.selected, "parents": structure.parent_indices},
         "tables": {"normalized": network.tables.normalized, "families": families},
         "history": [edit.to_dict() for edit in network.history],
         **(facts or {}),
@@ -137,8 +135,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
             "on a larger machine."
         ) from error
     except Exception as error:
-        # The checks above name what is wrong; this one is for forged files with a valid
-        # checksum and a shape that none of them anticipates.
+        # A forged file with a valid checksum, and a shape that none of the checks anticipates.
         raise ModelFileError(
             f"{path}: the model file is malformed ({type(error).__name__}: {error}). "
             "Write it again with tanager.save."
@@ -159,8 +156,7 @@ def checksum(header: str, tensors: Tensors) -> str:
 def _take_apart(network: Network) -> tuple[list[dict[str, Any]], Tensors]:
     """Return a description of each family, and the arrays of all families."""
     tensors: Tensors = {"log_prior": _floats(network.tables.log_prior)}
-    families: list[dict[str, Any]] = []
-    spread = network.tables.spread
+    families, spread = list[dict[str, Any]](), network.tables.spread
     for at, table in enumerate(network.tables.families):
         facts: dict[str, Any] = {"kind": _KINDS[type(table)]}
         arrays = {name: _floats(array) for name, array in table_arrays(table).items()}
@@ -188,18 +184,12 @@ def _narrow(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _pack(metadata: Mapping[str, str], tensors: Tensors) -> bytes:
-    """Return the bytes of a safetensors file.
-
-    The library writes metadata in an order that varies between calls, but equal models
-    must produce equal files.
-    """
+    """Return the bytes of a safetensors file: the library's differ for equal models."""
     head, order = _head(metadata, tensors)
     if len(head) > HEAD_BYTES:
-        text = np.frombuffer(metadata["header"].encode(), np.uint8)
-        tensors = {**tensors, "header": text}
-        short = {**metadata, "version": LARGE_VERSION}
-        del short["header"]
-        head, order = _head(short, tensors)
+        tensors = {**tensors, "header": np.frombuffer(metadata["header"].encode(), np.uint8)}
+        short = {name: text for name, text in metadata.items() if name != "header"}
+        head, order = _head({**short, "version": LARGE_VERSION}, tensors)
     if len(head) > HEAD_BYTES:
         raise ModelFileError(
             f"The network has {len(tensors):,} arrays, more than a model file can hold. Select "
@@ -212,8 +202,7 @@ def _head(metadata: Mapping[str, str], tensors: Tensors) -> tuple[bytes, list[st
     """Return the JSON before the tensors, and the order of the tensors."""
     names = {dtype: name for name, dtype in _DTYPES.items()}
     entries: dict[str, Any] = {"__metadata__": dict(metadata)}
-    order = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name))
-    end = 0
+    order, end = sorted(tensors, key=lambda name: (-tensors[name].dtype.itemsize, name)), 0
     for name in order:
         array = tensors[name]
         start, end = end, end + array.nbytes
@@ -285,8 +274,7 @@ def _open_header(metadata: Mapping[str, str], tensors: Tensors) -> dict[str, Any
     header = json.loads(text, parse_constant=_no_constant, parse_float=_finite)
     if not isinstance(header, dict):
         _refuse("its header is not a JSON object")
-    lacking = {"codebook", "structure", "tables"} - header.keys()
-    if lacking:
+    if lacking := {"codebook", "structure", "tables"} - header.keys():
         _refuse(f"its header lacks {', '.join(sorted(lacking))}")
     return header
 

@@ -1,17 +1,16 @@
 r"""Convert any discrete Bayesian network to a classifier for one of its nodes.
 
-A `Network` has the class as its root and as a parent of every feature. Any other
-network is converted without changing its joint distribution:
+A `Network` has the class as its root and as a parent of every feature. Any other network is
+converted without changing its joint distribution:
 
-* Hidden nodes are summed out one at a time. A node's arcs to its children are
-  reversed, child by child, until it has none and drops out; each child then
-  has the node's other neighbours as parents (Shachter 1986).
-* If the class has parents, its ancestors are rewritten. They are eliminated in
-  min-fill order, the class last; each becomes
-  :math:`P(v \mid \text{class, its neighbours at that time})`.
+* Hidden nodes are summed out one at a time. A node's arcs to its children are reversed, child by
+  child, until it has none and drops out; each child then has the node's other neighbours as parents
+  (Shachter 1986).
+* If the class has parents, its ancestors are rewritten. They are eliminated in min-fill order, the
+  class last; each becomes :math:`P(v \mid \text{class, its neighbours at that time})`.
 
-Both are exact. Their cost is the size of the largest table; beyond a limit, the network
-is rejected with an error that states its width.
+Both are exact. Their cost is the size of the largest table; beyond a limit, the network is rejected
+with an error that states its width.
 
 References
 ----------
@@ -60,14 +59,11 @@ def network_of_variables(
     names, hidden = [variable.name for variable in variables], read_names(hidden, "hidden")
     for name in (target, *hidden):
         if name not in names:
-            raise ConfigurationError(
-                f"The network has no node {name!r}.{nearest(name, names)} Its nodes: "
-                f"{listed(names)}."
-            )
+            hint = f"{nearest(name, names)} Its nodes: {listed(names)}."
+            raise ConfigurationError(f"The network has no node {name!r}.{hint}")
     if target in hidden:
         raise ConfigurationError(f"The target {target!r} can't be hidden. Name another node.")
-    graph = _Graph(variables)
-    root = names.index(target)
+    graph, root = _Graph(variables), names.index(target)
     waiting = {names.index(name) for name in hidden}
     while waiting:  # next, the one whose removal needs the smallest table
         node = min(waiting, key=lambda n: (graph.cells(graph.family(n)), n))
@@ -127,11 +123,10 @@ class _Graph:
             table = self.tables[child]
             rest = [p for p in table.parents if p != node]
             rest += [p for p in own.parents if p not in rest]
-            self.check({*rest, child, node}, why)
             scope = (*rest, child, node)
-            joint = align((*table.parents, child), table.values, scope) * align(
-                (*own.parents, node), own.values, scope
-            )
+            self.check(scope, why)
+            joint = align((*table.parents, child), table.values, scope)
+            joint = joint * align((*own.parents, node), own.values, scope)
             summed = joint.sum(axis=-1)
             self.tables[child] = _NodeTable(tuple(rest), summed)
             if place + 1 < len(children):
@@ -139,13 +134,10 @@ class _Graph:
 
     def make_root(self, root: int) -> None:
         """Rewrite the ancestors of a node so that it has no parents."""
-        above: set[int] = set()
-        waiting = list(self.tables[root].parents)
+        above, waiting = set[int](), {*self.tables[root].parents}
         while waiting:
-            node = waiting.pop()
-            if node not in above:
-                above.add(node)
-                waiting += self.tables[node].parents
+            above |= waiting
+            waiting = {p for node in waiting for p in self.tables[node].parents} - above
         factors = [
             ((*self.tables[node].parents, node), self.tables[node].values)
             for node in sorted({*above, root})
@@ -153,9 +145,9 @@ class _Graph:
         scopes = [tuple(n for n in scope if n != root) for scope, _ in factors]
         why = f"Making {self.names[root]!r} the class"
         for node, around in list(eliminate(sorted(above), scopes, self.cells)):
-            self.check({*around, node, root}, why)
             parents = (root, *sorted(around))
             scope = (*parents, node)
+            self.check(scope, why)
             touched = [factor for factor in factors if node in factor[0]]
             factors = [factor for factor in factors if node not in factor[0]]
             joint = np.ones([self.sizes[n] for n in scope])
@@ -213,30 +205,28 @@ def _known_columns(
     variables: Sequence[Variable], codebook: Codebook, notes: Mapping[str, Any]
 ) -> dict[int, Column]:
     """Return the columns of nodes that Tanager wrote and that haven't changed since."""
-    renamed = notes.get("names")
+    renamed, found = notes.get("names"), dict[int, Column]()
     renamed = renamed if isinstance(renamed, dict) else {}
     columns: dict[Any, Column] = {column.name: column for column in codebook.columns}
-    found: dict[int, Column] = {}
     for at, variable in enumerate(variables):
-        column: Column | None = codebook.target
-        if variable.name != notes.get("target"):
-            column = columns.get(renamed.get(variable.name, variable.name))
+        column = columns.get(renamed.get(variable.name, variable.name))
+        if variable.name == notes.get("target"):
+            column = codebook.target
         if column is not None and tuple(xml_names(column.labels())) == variable.states:
             found[at] = column
     return found
 
 
 def _assemble(graph: _Graph, root: int, coding: _Coding) -> Network:
-    n_classes = graph.sizes[root]
-    total = 0
+    n_classes, total = graph.sizes[root], 0
     for at in coding.place:
         family = {*graph.tables[at].parents, at, root}
         graph.check(family, f"The table of {graph.names[at]!r} with the class")
         total += graph.cells(family)
     what = "The tables of this network with the class have"
     check_cells(what, total, 4 * MAX_CELLS, "Choose another target.")
-    parents, families = {}, {}
-    for at, column in coding.place.items():
+    parents, families = [], []
+    for at in sorted(coding.place, key=coding.place.__getitem__):
         table = graph.tables[at]
         above = tuple(p for p in table.parents if p != root)
         scope = (*above, at, root)
@@ -245,12 +235,9 @@ def _assemble(graph: _Graph, root: int, coding: _Coding) -> Network:
             if node != root or node in table.parents:
                 values = np.take(values, coding.orders[node], axis=axis)
         spelled = np.broadcast_to(values, (*values.shape[:-1], n_classes))
-        families[column] = DenseTable(np.ascontiguousarray(log_or_zero(spelled)))
-        parents[column] = tuple(coding.place[p] for p in above)
-    selected = sorted(families)
-    structure = Structure(
-        coding.codebook.domain.names, tuple(selected), tuple(parents[c] for c in selected)
-    )
+        families.append(DenseTable(np.ascontiguousarray(log_or_zero(spelled))))
+        parents.append(tuple(coding.place[p] for p in above))
+    selected, names = sorted(coding.place.values()), coding.codebook.domain.names
     prior = log_or_zero(graph.tables[root].values[coding.orders[root]])
-    tables = Tables(prior, tuple(families[c] for c in selected))
-    return Network(coding.codebook, structure, tables)
+    structure = Structure(names, tuple(selected), tuple(parents))
+    return Network(coding.codebook, structure, Tables(prior, tuple(families)))

@@ -125,37 +125,32 @@ def find_nearest(
         )
     search = _Search(network, np.ascontiguousarray(known.codes), table, to)
     free = _free(network, known.codes[:, 0], fixed)
-    exact = True
+    sizes, exact = [len(codes) for codes in free.values()], True
     search.look((), search.start)
     for size in range(1, max_changes + 1):
         if search.found:
             break
         beam = search.next_beam()
-        values = [len(free[f]) for f in free]
-        if exact and _n_combinations(values, size) <= MOST_ROWS:
+        exact = exact and _n_combinations(sizes, size) <= MOST_ROWS
+        if exact:
             for some in combinations(free, size):
                 search.look(some, *_grid(search.start, some, free))
             continue
-        exact = False
         for some, codes in beam:
-            for feature in free:
-                if feature not in some:
-                    search.look((*some, feature), *_grid(codes, (feature,), free))
+            for feature in sorted(free.keys() - some):
+                search.look((*some, feature), *_grid(codes, (feature,), free))
     return search.changes(n, exact)
 
 
 def _free(network: Network, codes: Codes, fixed: Sequence[str]) -> dict[int, Codes]:
     """Return the features that may change, each with the codes it may change to."""
-    names = network.structure.names
-    fixed = read_names(fixed, "fixed")
-    for name in fixed:
-        find_feature(names, name, "fixed")
-    out = {}
-    for feature in sorted(network.structure.selected):
+    names, out = network.structure.names, {}
+    held = {find_feature(names, name, "fixed") for name in read_names(fixed, "fixed")}
+    for feature in sorted({*network.structure.selected} - held):
         column, own = network.codebook.columns[feature], codes[feature]
         others = np.arange(column.arity, dtype=codes.dtype)
         others = others[(others != own) & (others != column.null_code)]
-        if own < column.arity and names[feature] not in fixed and len(others):
+        if own < column.arity and len(others):
             out[feature] = others
     return out
 
@@ -206,17 +201,16 @@ class _Search:
 
     def look(self, some: tuple[int, ...], *batches: Codes) -> None:
         """Examine rows with some features changed."""
+        key = tuple(sorted(some))
         for codes in batches:
             joint = self.network.log_joint_of_codes(codes)
             chosen, short = self._decide(joint)
             hits = np.flatnonzero((chosen != self.own) if self.to is None else (chosen == self.to))
-            logs = log_sum_exp(joint[hits], axis=1)
-            key = tuple(sorted(some))
             if len(hits):
-                best = int(np.argmax(logs))
-                if key not in self.found or logs[best] > self.found[key][0]:
-                    at = hits[best]
-                    self.found[key] = float(logs[best]), codes[:, at : at + 1], joint[at]
+                logs = log_sum_exp(joint[hits], axis=1)
+                at, log = hits[np.argmax(logs)], float(logs.max())
+                if key not in self.found or log > self.found[key][0]:
+                    self.found[key] = log, codes[:, at : at + 1], joint[at]
             if not self.found:
                 for at in np.argsort(short, kind="stable")[:BEAM]:
                     one = codes[:, at : at + 1]
@@ -240,8 +234,8 @@ class _Search:
             changes = {}
             for feature in some:
                 labels = network.codebook.columns[feature].labels()
-                old, new = self.start[feature, 0], codes[feature, 0]
-                changes[network.structure.names[feature]] = labels[old], labels[new]
+                old, new = (labels[row[feature, 0]] for row in (self.start, codes))
+                changes[network.structure.names[feature]] = old, new
             after = actions[int(self._decide(joint[None])[0][0])]
             shares = tuple(posterior(joint[None].copy())[0].tolist())
             ratio = float(np.exp(log - self.log_start))
@@ -251,14 +245,9 @@ class _Search:
     def _decide(self, joint: Floats) -> tuple[Ints, Floats]:
         """Return the decision on each row, and by how much the desired one falls short."""
         expected = self.costs.expected(posterior(joint.copy()))
-        others = expected.copy()
-        if self.to is None:
-            others[:, self.own] = np.inf
-            short = others.min(axis=1) - expected[:, self.own]
-        else:
-            others[:, self.to] = np.inf
-            short = expected[:, self.to] - others.min(axis=1)
-        return self.costs.best(expected), short
+        one = self.own if self.to is None else self.to
+        ahead = np.delete(expected, one, axis=1).min(axis=1, initial=np.inf) - expected[:, one]
+        return self.costs.best(expected), ahead if self.to is None else -ahead
 
     def _trim(self) -> None:
         """Keep the nearest rows; in case of ties, the first."""

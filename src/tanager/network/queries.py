@@ -18,19 +18,12 @@ from tanager.codes import Codes, MatchedTable, NumericColumn
 from tanager.codes.columns import column_edges, decode
 from tanager.errors import ConfigurationError, DataError, check_cells, invalid, listed
 from tanager.network.answers import Answer, Completion
-from tanager.network.evidence import (
-    Known,
-    check_count,
-    names_of,
-    one_row,
-    read_evidence,
-)
+from tanager.network.evidence import Known, check_count, names_of, one_row, read_evidence
 from tanager.network.propagation import Propagation, require_probabilities
 from tanager.numerics import IMPOSSIBLE, Floats, log_or_zero, log_sum_exp
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
-
 
 MOST_CELLS = 1 << 24  # of an answer, including rows and classes
 BATCH_ROWS = 1 << 16  # rows of codes looked up at a time
@@ -88,19 +81,15 @@ def _answer(network: Network, names: list[str], known: Known) -> Answer:
             )
     logs = log_joint_with(network, features, known)
     if label in names:
-        # Classes are the last axis; move them to the position of the class among the targets.
         logs = np.moveaxis(logs, -1, 1 + names.index(label))
     else:
         logs = log_sum_exp(logs, axis=-1)
     total = log_sum_exp(logs.reshape(len(logs), -1), axis=1)
     refuse_impossible(total)
     shares = np.exp(logs - total.reshape(-1, *(1,) * (logs.ndim - 1)))
-    values = tuple(
-        tuple(map(str, network.codebook.classes))
-        if name == label
-        else tuple(network.codebook.columns[domain.names.index(name)].labels())
-        for name in names
-    )
+    labels = {domain.names[f]: tuple(network.codebook.columns[f].labels()) for f in features}
+    labels[label] = tuple(map(str, network.codebook.classes))
+    values = tuple(labels[name] for name in names)
     if known.single:
         return Answer(tuple(names), values, shares[0], float(total[0]))
     return Answer(tuple(names), values, shares, total)
@@ -141,15 +130,11 @@ def _log_joint(network: Network, known: Known) -> Floats:
     """Return log P(class, evidence) for every row, (n_rows, n_classes)."""
     if known.likelihoods:
         return Propagation(network, known.fixed(network), *known.logs).log_top[None]
-    codes = known.codes
-    parts = [
-        network.log_joint_of_codes(np.ascontiguousarray(codes[:, low : low + BATCH_ROWS]))
-        for low in range(0, codes.shape[1], BATCH_ROWS)
-    ]
-    logs = np.concatenate(parts) if len(parts) > 1 else parts[0]
-    if (known.classes < 1.0).any():
-        logs = logs + known.logs[1]
-    return logs
+    logs = np.empty((known.codes.shape[1], len(known.classes)))
+    for low in range(0, len(logs), BATCH_ROWS):
+        part = slice(low, low + BATCH_ROWS)
+        logs[part] = network.log_joint_of_codes(known.codes[:, part])
+    return logs + known.logs[1] if (known.classes < 1.0).any() else logs
 
 
 def refuse_impossible(log_evidence: Floats) -> None:
@@ -191,14 +176,12 @@ def most_probable(
         return [Completion(dict(zip(answer.targets, one, strict=True)), p) for one, p in best]
     log_total = float(log_sum_exp(_log_joint(network, known)[0], axis=0))
     refuse_impossible(np.array([log_total]))
-    out = []
+    out, codebook = [], network.codebook
     for log_best, label, codes in islice(_ranked(network, known), n):
-        values = {
-            network.structure.names[f]: network.codebook.columns[f].labels()[code]
-            for f, code in sorted(codes.items())
-        }
+        pairs = ((codebook.columns[f], code) for f, code in sorted(codes.items()))
+        values = {column.name: column.labels()[code] for column, code in pairs}
         if known.classes.min() == 1.0 or np.count_nonzero(known.classes) > 1:
-            values[network.codebook.class_name] = str(network.codebook.classes[label])
+            values[codebook.class_name] = str(codebook.classes[label])
         out.append(Completion(values, float(np.exp(log_best - log_total))))
     return out
 
@@ -287,7 +270,6 @@ def _draw_codes(
     """Draw codes (n_features, n) and classes (n,) from P(unknown | evidence)."""
     found = Propagation(network, known.fixed(network), *known.logs, to_draw=True)
     refuse_impossible(np.array([found.log_evidence]))
-    n_classes = len(known.classes)
     labels = _pick(np.zeros(n, np.int64), found.log_top[None], rng).astype(np.int64)
     codes = np.repeat(known.codes, n, axis=1)
     views: dict[int, NDArray[np.int64]] = {}
@@ -299,15 +281,13 @@ def _draw_codes(
         view = _pick(place, by_context, rng).astype(np.int64)
         views[feature] = view
         inner = found.inner[feature]
-        n_views = int(inner.views.max()) + 1
-        if n_views == len(inner.views):
+        n_views, n_values = int(inner.views.max()) + 1, len(inner.views)
+        if n_views == n_values:
             codes[feature] = view
             continue
-        inside = np.full((n_classes, n_views, len(inner.views)), -np.inf)
-        values = np.arange(len(inner.views))
-        inside[:, inner.views, values] = inner.logs.T
-        flat = inside.reshape(-1, len(inner.views))
-        codes[feature] = _pick(labels * n_views + view, flat, rng)
+        inside = np.full((len(known.classes), n_views, n_values), -np.inf)
+        inside[:, inner.views, np.arange(n_values)] = inner.logs.T
+        codes[feature] = _pick(labels * n_views + view, inside.reshape(-1, n_values), rng)
     return codes, labels
 
 
@@ -367,21 +347,16 @@ def impute(network: Network, X: Any, method: str = "mean", random_state: Any = N
     codes = np.ascontiguousarray(matched.encode())
     columns = {name: matched.source.column(name) for name in matched.source.names}
     rng = _generator(random_state)
-    selected = set(network.structure.selected)
-    filled = codes.copy()
-    for at, (name, column) in enumerate(
-        zip(matched.features, network.codebook.columns, strict=True)
-    ):
+    for at in sorted(network.structure.selected):
+        name, column = matched.features[at], network.codebook.columns[at]
         array = matched.values.column(name)
         gaps = np.flatnonzero(np.asarray(array.is_null(nan_is_null=True)))
-        if at not in selected or not len(gaps):
+        if not len(gaps):
             continue
-        # Draws condition on earlier draws, so the values of a row are consistent.
-        start = filled if method == "draw" else codes
-        shares = _given_the_rest(network, start[:, gaps], at)
+        shares = _given_the_rest(network, codes[:, gaps], at)
         if method == "draw":
             found = _pick(np.arange(len(gaps)), log_or_zero(shares), rng)
-            filled[at, gaps] = found
+            codes[at, gaps] = found  # for later draws: the values of a row are consistent
             values = decode(column, found, 1.0 - rng.random(len(gaps)), _ends(network, at))
         elif method == "mean" and isinstance(column, NumericColumn) and not column.temporal:
             edges = column_edges(column, _ends(network, at))
