@@ -115,7 +115,7 @@ def test_many_rows_are_read_in_pieces_of_any_type():
 
 def test_the_temporary_file_lives_as_long_as_a_view(duck):
     table = open_table(f"{duck[0]}?table=visits")
-    place = table.fragments()[0].part.path
+    place = table.fragments()[0].part.file.path
     view = table.select(["x"])
     del table
     gc.collect()

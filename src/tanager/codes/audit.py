@@ -374,8 +374,9 @@ def as_date_styles(dates: Any) -> dict[str, str | None]:
 
 def read_dates(table: Source, features: Sequence[str], dates: Any) -> dict[str, Reading]:
     """Return how to parse the columns declared as dates; columns of a date type need no parsing."""
-    readings = {}
-    for name, style in as_date_styles(dates).items():
+    readings, styles = {}, as_date_styles(dates)
+    table = table.as_text(styles)
+    for name, style in styles.items():
         feature_index(features, name, "dates")
         kind = table.schema.field(name).type
         if is_text(kind):
@@ -383,8 +384,7 @@ def read_dates(table: Source, features: Sequence[str], dates: Any) -> dict[str, 
             readings[name] = Reading("date", _find_style(name, texts, style))
         elif not is_temporal(kind):
             raise DataError(
-                f"dates names {name!r}, which holds {kind}, not text. Convert it to dates "
-                "or to text first.",
+                f"dates names {name!r}, which holds {kind}, not text. Convert it to either.",
                 parameter="dates",
             )
     return readings

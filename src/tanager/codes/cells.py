@@ -1,14 +1,14 @@
-"""Code a few rows cell by cell, in Python.
+"""Code up to four rows cell by cell, in Python: a tenth of the time to open them as a table.
 
-For up to four rows, this takes a tenth of the time needed to open them as a table. Every cell
-gets the code its column's `encode` would return; if any cell is a date, or needs to be parsed or
-refused, all rows are opened as a table instead.
+Every cell gets the code its column's `encode` would return; if any cell is a date, or needs to be
+parsed or refused, all rows are opened as a table instead.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 from types import NoneType
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ import numpy as np
 
 from tanager.codes.columns import CategoricalColumn, Column, NumericColumn
 from tanager.codes.rows import Codes
+from tanager.sources.plain import EXACT
 
 if TYPE_CHECKING:
     from tanager.codes.codebook import Codebook
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 CellCoders = dict[type, Callable[[Any], int]]  # by the type of the cell
 
 _FEW_ROWS = 4
-_EXACT = 1 << 53  # from here on, a float can't represent every whole number
 _WIDE = 1 << 63  # from here on, a 64-bit integer can't
 _INSTANTS = (np.datetime64, np.timedelta64)  # their Python values may be plain integers
 
@@ -40,13 +40,11 @@ class CellCoder:
         self._codebook = codebook
         self._names = codebook.domain.names
         left_out = dict.fromkeys((str, int, float, bool, NoneType), lambda _: 0)
-        self._coders = [
-            left_out if codebook.leaves_out(column.name) else _cell_coders(column)
-            for column in codebook.columns
-        ]
-        self._parsed = [
-            name in codebook.readings and not codebook.leaves_out(name) for name in self._names
-        ]
+        ignored = [codebook.leaves_out(name) for name in self._names]
+        pairs = zip(ignored, codebook.columns, strict=True)
+        self._coders = [left_out if gone else _cell_coders(column) for gone, column in pairs]
+        known = zip(self._names, ignored, strict=True)
+        self._parsed = [name in codebook.readings and not gone for name, gone in known]
         self._dtype = codebook.dtype
         self._pick = itemgetter(*self._names)
 
@@ -147,16 +145,6 @@ def _plain(cell: Any) -> Any:
     return cell.item() if isinstance(cell, np.generic) and not isinstance(cell, _INSTANTS) else cell
 
 
-def _cell_coders(column: Column) -> CellCoders:
-    """Return the functions that code a cell, by the types that need no conversion."""
-    null = column.null_code
-    if isinstance(column, CategoricalColumn):
-        coders = _category_coders(column)
-    else:
-        coders = {} if column.temporal else _number_coders(column)
-    return {**coders, NoneType: lambda _: null}
-
-
 class _Index(dict[Any, int]):
     """Maps values to codes, including values that aren't listed."""
 
@@ -173,39 +161,34 @@ class _Index(dict[Any, int]):
         return self.unlisted
 
 
-def _category_coders(column: CategoricalColumn) -> CellCoders:
-    null, look_up = column.null_code, _Index(column).__getitem__
+def _cell_coders(column: Column) -> CellCoders:
+    """Return the functions that code a cell, by the types that need no conversion."""
+    null = column.null_code
 
     def code_gap(cell: float) -> int:
         if cell != cell:
             return null
         raise _NeedsTable
 
-    def code_number(cell: float) -> int:
-        # Python's 3, 3.0 and True hash alike, which gives the conversion between numbers.
-        return look_up(cell) if -_EXACT < cell < _EXACT else code_gap(cell)
+    def within(bound: int, look_up: Callable[[Any], int]) -> Callable[[Any], int]:
+        return lambda cell: look_up(cell) if -bound < cell < bound else code_gap(cell)
 
-    def code_whole(cell: int) -> int:
-        return look_up(cell) if -_WIDE < cell < _WIDE else code_gap(cell)
-
+    coders: CellCoders = {NoneType: lambda _: null}
+    if isinstance(column, NumericColumn):
+        if column.temporal:
+            return coders
+        ends = column.cuts.tolist()
+        # As a double, as in large tables: Python compares whole numbers past 2^53 with cuts
+        # exactly, which would put some on the other side of a cut.
+        code_whole = within(_WIDE, lambda cell: bisect_left(ends, float(cell)))
+        code_number = within(_WIDE, partial(bisect_left, ends))
+        return {**coders, int: code_whole, float: code_number, bool: code_whole}
+    look_up = _Index(column).__getitem__
     if column.family == "text":
-        return {str: look_up, float: code_gap}
+        return {**coders, str: look_up, float: code_gap}
     if column.family == "null":
-        return {float: code_gap}
-    whole = code_whole if column.family == "integer" else code_number
-    return {int: whole, float: code_number, bool: look_up}
-
-
-def _number_coders(column: NumericColumn) -> CellCoders:
-    ends, null = column.cuts.tolist(), column.null_code
-
-    def code_number(cell: float) -> int:
-        if -_WIDE < cell < _WIDE:
-            # As a double, as in large tables: Python compares whole numbers past 2^53 with cuts
-            # exactly, which would put some on the other side of a cut.
-            return bisect_left(ends, float(cell))
-        if cell != cell:
-            return null
-        raise _NeedsTable
-
-    return {int: code_number, float: code_number, bool: code_number}
+        return {**coders, float: code_gap}
+    # Python's 3, 3.0 and True hash alike, which gives the conversion between numbers.
+    code_number = within(EXACT, look_up)
+    code_whole = within(_WIDE, look_up) if column.family == "integer" else code_number
+    return {**coders, int: code_whole, float: code_number, bool: look_up}

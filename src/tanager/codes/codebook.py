@@ -47,9 +47,7 @@ class Codebook(Frozen):
 
     columns: tuple[Column, ...]  # one per feature, in the order of the training table
     target: CategoricalColumn  # the codes of the classes
-    # (n_classes,); the labels in the dtype of the training labels, sorted or in the order
-    # specified for them
-    classes: NDArray[Any]
+    classes: NDArray[Any]  # (n_classes,), in the labels' dtype; sorted, or in the order specified
     missing: str = "value"  # {'value', 'marginalize'}; the policy the codes were learned under
     named: bool = True  # whether the training table had column names
     # features whose values are parsed or ignored instead of read as written, see `audit_columns`
@@ -197,8 +195,7 @@ class MatchedTable:
     source: Source  # the table with optional columns added, and text columns as in training
     features: tuple[str, ...]  # the column of each feature
     target: str | None = None  # the column of true classes
-    # columns that are passed through unchanged, whether or not they are features
-    kept: tuple[str, ...] = ()
+    kept: tuple[str, ...] = ()  # columns passed through unchanged, whether or not features
 
     @classmethod
     def of(

@@ -97,13 +97,11 @@ class CategoricalColumn(_CodedColumn):
     """A column of distinct values."""
 
     name: str
-    # the values seen in training: int64, float64, bool or string, in their own order or
-    # ascending. Empty, of type null, if all training rows were missing.
+    # int64, float64, bool or string, in their own order or ascending; null if all are missing
     values: pa.Array
     missing_code: int | None
     ordered: bool = False  # whether the order of the values is meaningful
-    # the code shared by all values that aren't listed, or None if those are unknown
-    other_code: int | None = None
+    other_code: int | None = None  # shared by all values that aren't listed; None: unknown
 
     kind = "categorical"
     temporal = ""
@@ -177,22 +175,16 @@ class CategoricalColumn(_CodedColumn):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data: strings, numbers, lists."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "family": self.family,
-            "values": self.values.to_pylist(),
-            "missing_code": self.missing_code,
-            "ordered": self.ordered,
-            **({"other_code": self.other_code} if self.other_code is not None else {}),
-        }
+        what = {"name": self.name, "kind": self.kind, "family": self.family}
+        facts = {"missing_code": self.missing_code, "ordered": self.ordered}
+        other = {} if self.other_code is None else {"other_code": self.other_code}
+        return {**what, "values": self.values.to_pylist(), **facts, **other}
 
 
 class SeenNumbers(NamedTuple):
     """The distribution of a column's training numbers, in up to 33 intervals."""
 
-    # The smallest number, quantiles, and the largest number: the upper end of each interval,
-    # inclusive. The first interval contains only the smallest number.
+    # The upper end of each interval, inclusive; the first contains only the smallest number.
     ends: NDArray[np.float64]
     counts: NDArray[np.float64]  # number of sampled rows in each interval
 
@@ -204,11 +196,8 @@ class NumericColumn(_CodedColumn):
     name: str
     cuts: Floats  # ascending; a value equal to a cut goes to the left
     missing_code: int | None
-    # {"", "date", "time", "duration"}; set if the numbers are seconds: since 1970 for a date,
-    # since midnight for a time of day, or those of a duration
-    temporal: str = ""
-    # The distribution of the training numbers, set by a fit as the reference for drift. It doesn't
-    # affect any code; model files store it with the network's reference.
+    temporal: str = ""  # "date", "time" or "duration" if the numbers are seconds
+    # Of the training numbers, set by a fit as the reference for drift; it doesn't affect any code.
     seen: SeenNumbers | None = None
 
     kind = "numeric"
@@ -223,14 +212,11 @@ class NumericColumn(_CodedColumn):
 
     @property
     def middles(self) -> Floats | None:  # type: ignore[override]
-        """The middle of each interval in units of the largest cut; None with fewer than two cuts.
-
-        The outer intervals are taken to be as wide as their neighbours.
-        """
+        """The middles of the intervals, over the largest cut; None with fewer than two cuts."""
         largest = float(np.abs(self.cuts).max(initial=0.0))
         if len(self.cuts) < 2 or largest == 0.0:
             return None
-        cuts = self.cuts / largest
+        cuts = self.cuts / largest  # outer intervals are taken to be as wide as their neighbours
         ends = np.concatenate([[2 * cuts[0] - cuts[1]], cuts, [2 * cuts[-1] - cuts[-2]]])
         return np.asarray(0.5 * (ends[1:] + ends[:-1]))
 
@@ -249,13 +235,8 @@ class NumericColumn(_CodedColumn):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data; floats survive JSON exactly."""
-        return {
-            "name": self.name,
-            "kind": self.kind,
-            "cuts": self.cuts.tolist(),
-            "missing_code": self.missing_code,
-            "temporal": self.temporal,
-        }
+        facts = {"missing_code": self.missing_code, "temporal": self.temporal}
+        return {"name": self.name, "kind": self.kind, "cuts": self.cuts.tolist(), **facts}
 
 
 Column: TypeAlias = CategoricalColumn | NumericColumn
@@ -335,10 +316,10 @@ class LookupTables:
 
 
 def column_edges(column: NumericColumn, ends: Floats | None = None) -> Floats:
-    """Return the edges of a column's intervals, shape (n_intervals + 1,), all finite.
+    """Return the finite edges of a column's intervals, (n_intervals + 1,).
 
-    The outer intervals are taken to be as wide as their neighbours, or to have width one. Without
-    cuts, the only interval extends over the training numbers if their `ends` are passed.
+    The outer intervals are as wide as their neighbours, or one; without cuts, the only one extends
+    over the training numbers if their `ends` are passed.
     """
     cuts = column.cuts
     if not len(cuts):

@@ -1,8 +1,7 @@
 """Cut points of numbers, and coarse views of fine codes: which neighbouring values are grouped.
 
-Numbers are cut by minimum description length (Fayyad and Irani), into bins of equal frequency, or
-finely, without looking at the classes. As a parent, a finely coded feature is read through groups
-of neighbouring values learned from counts (for each fold, from the counts without it).
+As a parent, a finely coded feature is read through groups of neighbouring values learned from
+counts (for each fold, from the counts without it).
 """
 
 from __future__ import annotations
@@ -98,10 +97,7 @@ def fine_cuts(
 
 
 def quantile_cuts(values: NDArray[Any], weights: Floats | None, n_bins: int) -> Floats:
-    """Return cuts between distinct values that form bins of similar weight.
-
-    The j-th is the first with at least j / n_bins of the weight to its left; equal cuts are merged.
-    """
+    """Return cuts into bins of similar weight: the first with j / n_bins of it to their left."""
     distinct, mass = _weigh(values, weights)
     return _between(distinct, np.unique(_even(np.cumsum(mass), n_bins)))
 
@@ -239,16 +235,17 @@ def refine_groups(
     families: Sequence[tuple[int, ...]],
     limit: int,
 ) -> tuple[Groups, ...]:
-    """Halve groups of ordered values as long as the tables of all families stay small.
+    """Halve groups of ordered values as long as no family's table has more than `limit` cells.
 
-    The feature with the fewest groups goes first, with ties broken by name; groups are halved by
-    the `weights` of each feature's values. `limit` is the largest number of cells of a table.
+    The feature with the fewest groups goes first, or the first by name; groups are halved by the
+    `weights` of each feature's values.
     """
     sizes = [int(group.max()) + 1 for group in groups]
-    most = [
-        min(size + n - len(np.unique(group[:n])), FINEST)
-        for group, size, n in zip(groups, sizes, domain.n_ordered, strict=True)
+    n_groups = [
+        len(np.unique(group[:n])) for group, n in zip(groups, domain.n_ordered, strict=True)
     ]
+    known = zip(sizes, domain.n_ordered, n_groups, strict=True)
+    most = [min(size + n - own, FINEST) for size, n, own in known]
     held: dict[int, list[tuple[int, ...]]] = {}
     for family in families:
         for one in family:

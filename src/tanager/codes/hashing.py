@@ -209,10 +209,7 @@ class _HashPass:
 
 
 class _Digest(Sums):
-    """Sums, per feature, the code times the hash of the row index over all rows, modulo 2^64.
-
-    Two different tables have equal sums with a probability of about 2^-56 per feature.
-    """
+    """Sums, per feature, codes times row hashes modulo 2^64; two tables agree in one of 2^56."""
 
     def __init__(self, n_features: int) -> None:
         self.n_features = n_features

@@ -10,18 +10,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tanager.codes.audit import (
-    Finding,
-    as_date_styles,
-    audit_columns,
-    feature_index,
-    read_dates,
-    read_orders,
-)
+from tanager.codes.audit import Finding, audit_columns, feature_index, read_dates, read_orders
 from tanager.codes.codebook import Codebook, MatchedTable
 from tanager.codes.groups import check_bins
 from tanager.codes.reading import Reading, read_columns
-from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Chunk, Codes, Rows, exact_weights
+from tanager.codes.rows import MAX_ARITY, MAX_CELLS, Chunk, Rows, exact_weights
 from tanager.codes.seeing import (
     Making,
     RawChunk,
@@ -34,14 +27,7 @@ from tanager.codes.seeing import (
     SeenNumeric,
 )
 from tanager.codes.targets import Target, code_labels, no_weight_error
-from tanager.codes.values import (
-    can_pool,
-    family_of,
-    has_order,
-    sort_values,
-    temporal_kind,
-    to_family,
-)
+from tanager.codes.values import can_pool, family_of, sort_values, temporal_kind, to_family
 from tanager.engines import FitContext, Sums
 from tanager.errors import DataError, invalid, listed, nearest
 from tanager.numerics import Floats
@@ -139,10 +125,8 @@ def _read_columns(
     context: FitContext,
 ) -> tuple[Source, dict[str, Reading]]:
     """Return the table as it is read, and how columns that aren't read as written are parsed."""
-    readings: dict[str, Reading] = {}
-    if dates is not None:
-        table = table.as_text(as_date_styles(dates))
-        readings = read_dates(table, features, dates)
+    readings = read_dates(table, features, dates)
+    table = table.as_text(readings)
     if audit:
         findings = audit_columns(table, features, [*readings, *spoken_for])
         context.record("codes")["audit"] = []
@@ -201,8 +185,7 @@ def _blank_features(
         is_category = family_of(kind, name) in ("text", "boolean", "null")
         is_category |= pa.types.is_dictionary(kind) or name in asked or at in orders
         if is_category and not temporal:
-            typed = at not in orders and has_order(kind)
-            found.append(SeenCategory(name, typed, order=orders.get(at)))
+            found.append(SeenCategory(name, at not in orders, order=orders.get(at)))
         else:
             found.append(SeenNumeric(name, temporal))
     return found
@@ -211,10 +194,8 @@ def _blank_features(
 def pool_rare(seen: Seen, raw: RawRows, missing: str, context: FitContext) -> list[Finding]:
     """Reduce categories with too many values to the most frequent ones; return what was done.
 
-    The rows are read once more to weigh the values of these columns. Ordered values aren't pooled,
-    and are rejected later. Of equally frequent values the first are kept, except for values that
-    occur in a single row. (If the least weight isn't that of one row, the weights don't represent
-    frequencies.)
+    The rows are read once more to weigh the values. Ordered values aren't pooled, and are rejected
+    later. Of equally frequent values the first are kept, but none that occurs in a single row.
     """
     many = {
         at: one
@@ -231,11 +212,11 @@ def pool_rare(seen: Seen, raw: RawRows, missing: str, context: FitContext) -> li
     for one, values, weights in zip(many.values(), texts.values(), sums, strict=True):
         n_own = 1 + (one.missing and missing == "value")  # codes of the others, and of "missing"
         kept = np.argsort(-weights, kind="stable")[: MAX_ARITY - n_own]
-        kept = kept[weights[kept] > 1.0] if weights.min() == 1.0 else kept
+        if weights.min() == 1.0:  # otherwise, weights aren't numbers of rows
+            kept = kept[weights[kept] > 1.0]
         one.values, one.pooled = values.take(pa.array(kept)), True
-        rarest = (
-            f"the {len(values) - len(kept):,} rarest" if len(kept) else "none occurs twice, so all"
-        )
+        n_rare = len(values) - len(kept)
+        rarest = f"the {n_rare:,} rarest" if len(kept) else "none occurs twice, so all"
         reason = f"{len(values):,} different values: {rarest} share one code"
         findings.append(Finding(one.name, "many values", "pooled", reason))
     return findings
@@ -286,13 +267,12 @@ class RowCoder:
                 labels = code_labels(self.codebook.target, labels, piece.target, raw.start)
             if self.total_weight is not None and raw.weights is not None:
                 weights = exact_weights(raw.weights, self.total_weight)
-            yield Chunk(self._encode(raw), labels, weights, raw.start, raw.row_index)
-
-    def _encode(self, raw: RawChunk) -> Codes:
-        if raw.matrix is not None and self.codebook.takes_matrix:
-            return self.codebook.encode_matrix(raw.matrix)
-        columns = [raw.column(i) for i in range(len(self.codebook.columns))]
-        return self.codebook.encode_columns(columns)
+            if raw.matrix is not None and self.codebook.takes_matrix:
+                codes = self.codebook.encode_matrix(raw.matrix)
+            else:
+                columns = [raw.column(i) for i in range(len(self.codebook.columns))]
+                codes = self.codebook.encode_columns(columns)
+            yield Chunk(codes, labels, weights, raw.start, raw.row_index)
 
 
 def code_rows(raw: RawRows, codebook: Codebook, seen: Seen | None, context: FitContext) -> Rows:

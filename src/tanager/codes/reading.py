@@ -37,10 +37,8 @@ STYLES = {"number": NUMBER_STYLES, "date": DATE_STYLES, "nothing": ("",)}
 class Reading:
     """How the values of one column are parsed."""
 
-    # {'number', 'date', 'nothing'}; 'nothing': the column is ignored; every row has the same value
-    kind: str
-    # one of `NUMBER_STYLES` or `DATE_STYLES`; "" for 'nothing'. Texts in another style are
-    # missing; dates with the year first are parsed whatever the style.
+    kind: str  # 'number', 'date', or 'nothing': every row has the same value
+    # Texts in another style are missing; dates with the year first are parsed whatever the style.
     style: str = ""
 
     def __post_init__(self) -> None:

@@ -26,8 +26,7 @@ from tanager.numerics import Floats, Ints
 
 Indices = Ints
 
-# uint8 or uint16, one dtype for all features of a chunk: two specialisations
-# of every kernel, not one per mix of columns.
+# uint8 or uint16 for all features of a chunk: two specialisations of every kernel suffice.
 Codes = NDArray[np.unsignedinteger[Any]]
 
 MAX_CELLS = 1 << 28  # values × classes of one feature: lookups expand them, in 2 GiB
@@ -62,9 +61,7 @@ class Domain(EqualByArrays):
     names: tuple[str, ...]  # the names of the features, in the order of the codes
     arities: Ints  # (n_features,); the number of values per feature
     n_classes: int
-    # the number of leading values of each feature that are ordered, such as a number's intervals;
-    # empty: none
-    n_ordered: tuple[int, ...] = ()
+    n_ordered: tuple[int, ...] = ()  # leading values of each that are ordered, such as intervals
 
     def __post_init__(self) -> None:
         if not self.n_ordered:

@@ -16,14 +16,7 @@ from tanager.codes.columns import CategoricalColumn, Column, NumericColumn, as_k
 from tanager.codes.groups import learn_cuts, see_numbers
 from tanager.codes.hashing import RowSample
 from tanager.codes.rows import MAX_ARITY
-from tanager.codes.targets import (
-    as_weights,
-    check_n_classes,
-    check_no_null,
-    check_weights,
-    exact_sum,
-    weight_column,
-)
+from tanager.codes.targets import as_weights, check_n_classes, check_no_null, exact_sum, weights_of
 from tanager.codes.values import (
     distinct_values,
     family_of,
@@ -103,8 +96,7 @@ class RawPiece:
     features: tuple[str, ...]
     target: str | None  # names of columns
     weight: str | None
-    # class codes of the fragment's rows, if the target isn't a column
-    labels: NDArray[np.uint16] | None
+    labels: NDArray[np.uint16] | None  # class codes of the rows, if the target isn't a column
     weights: Floats | None  # weights of the rows, if they aren't a column
 
     @property
@@ -123,8 +115,7 @@ class RawPiece:
             labels = batch.column(n) if self.labels is None else self.labels[rows]
             weights = None if self.weights is None else self.weights[rows]
             if self.weight is not None:
-                weights = weight_column(batch.columns[-1], self.weight, start)
-                check_weights(weights, start)
+                weights = weights_of(batch.columns[-1], self.weight, start)
             if batch.num_rows:
                 block = None if matrix is None else matrix[rows]
                 yield RawChunk(batch.columns[:n], block, labels, weights, start)
@@ -215,7 +206,7 @@ class SeenCategory:
     """Statistics of a feature with distinct values."""
 
     name: str
-    typed_order: bool  # whether its type defines an order
+    typed_order: bool  # whether an order comes from its type, if that has one
     values: pa.Array = field(default_factory=partial(pa.nulls, 0))
     order: pa.Array | None = None
     missing: bool = False
@@ -274,8 +265,7 @@ class SeenNumeric:
     missing: bool = False
     is_empty: bool = True  # whether all rows are missing
     whole: bool = True  # whether all numbers have an integer type
-    # the sampled numbers, NaN if missing; empty until all rows are read
-    numbers: Floats = field(default_factory=lambda: np.zeros(0))
+    numbers: Floats = field(default_factory=lambda: np.zeros(0))  # sampled; NaN: missing
 
     def add(self, numbers: NDArray[Any], nulls: NDArray[np.bool_] | None) -> NDArray[Any]:
         """Add some rows of the column; return its numbers, with NaN for missing ones."""

@@ -30,10 +30,8 @@ MOST_LABEL_BYTES = 1 << 20  # of all classes in a NumPy array of fixed-width tex
 # A weight is the number of rows that a row represents. Within these bounds, no product or
 # square of weights leaves the range of floats.
 LEAST_WEIGHT, MOST_WEIGHT = 1e-50, 1e50
-_WEIGHTS = (
-    f"Allowed: zero, and from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}. Drop or correct "
-    "the row, or scale the weights."
-)
+_ALLOWED = f"Allowed: zero, and from {LEAST_WEIGHT:g} to {MOST_WEIGHT:g}."
+_WEIGHTS = f"{_ALLOWED} Drop or correct the row, or scale the weights."
 
 
 def as_labels(y: Any, *, name: str | None = None, start: int = 0) -> tuple[pa.Array, np.dtype[Any]]:
@@ -309,8 +307,8 @@ def _are_weights(weights: Floats) -> NDArray[np.bool_]:
     return (weights == 0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))
 
 
-def weight_column(column: pa.Array, name: str, start: int) -> Floats:
-    """Return the weights in some rows of a column, from row `start` on; raise if one is null."""
+def weights_of(column: pa.Array, name: str, start: int) -> Floats:
+    """Return the weights in some rows of a column, from row `start` on, after checking them."""
     is_text = family_of(column.type, name) == "text"
     if is_text or is_temporal(column.type):
         kind = "text" if is_text else "dates or times"
@@ -319,7 +317,9 @@ def weight_column(column: pa.Array, name: str, start: int) -> Floats:
     if nulls is not None:
         row = start + int(np.argmax(nulls))
         raise DataError(f"The weights in column {name!r} have a null (row {row}). {_WEIGHTS}")
-    return numbers.astype(np.float64, copy=False)
+    weights = numbers.astype(np.float64, copy=False)
+    check_weights(weights, start)
+    return weights
 
 
 def no_weight_error() -> DataError:
@@ -328,10 +328,7 @@ def no_weight_error() -> DataError:
 
 
 def class_factors(class_weight: Any, classes: NDArray[Any], sums: Floats) -> Floats:
-    """Return the factor that each class applies to the weights of its rows.
-
-    "balanced" gives all classes the same total weight; a class not in a mapping has a factor of 1.
-    """
+    """Return the factor of each class's weights; "balanced" gives classes the same total weight."""
     if class_weight is None:
         return np.ones(len(classes))
     if isinstance(class_weight, str) and class_weight == "balanced":
@@ -353,21 +350,16 @@ def class_factors(class_weight: Any, classes: NDArray[Any], sums: Floats) -> Flo
     except (TypeError, ValueError, OverflowError) as error:
         why, factors = f" has a weight that isn't a number ({error})", np.array([np.nan])
     if not _are_weights(factors).all():
-        raise ConfigurationError(
-            f"class_weight={dict(class_weight)!r}{why}. Allowed: zero, and from "
-            f"{LEAST_WEIGHT:g} to {MOST_WEIGHT:g}."
-        )
+        raise ConfigurationError(f"class_weight={dict(class_weight)!r}{why}. {_ALLOWED}")
     return factors
 
 
 def exact_sum(weights: Floats) -> Fraction:
-    """Return the exact sum of weights, the same in whatever order and parts they are added.
-
-    Mantissas are added in two halves per exponent, whose sums stay below 2^53 for 2^26 rows.
-    """
+    """Return the exact sum of weights, the same in whatever order and parts they are added."""
     mantissa, exponent = np.frexp(weights)
     whole = (mantissa * 2.0**53).astype(np.int64)
     least = int(exponent.min(initial=0))
+    # Mantissas are added in two halves per exponent, whose sums stay below 2^53 for 2^26 rows.
     halves = (whole >> 27).astype(np.float64), (whole & (2**27 - 1)).astype(np.float64)
     sums = (np.bincount(exponent - least, half).tolist() for half in halves)
     pairs = enumerate(zip(*sums, strict=True))

@@ -1,8 +1,7 @@
 """Families of values, lossless conversions between them, and the distinct values of a column.
 
-A column that was numeric in training and is text later is parsed as numbers if all of its texts
-are numbers; the integer 3, the float 3.0 (what pandas makes of integers with missing values) and
-the text '3' are the same value. Anything else raises an error that names the column.
+Texts in a column that was numeric in training are parsed if all are numbers: the integer 3, the
+float 3.0 (to pandas, an integer among missing values) and the text '3' are the same value.
 """
 
 from __future__ import annotations
@@ -221,10 +220,7 @@ def _type_error(name: str, wanted: str, given: str) -> DataError:
 
 
 def distinct_values(array: pa.Array, name: str) -> tuple[pa.Array, bool]:
-    """Return the distinct values of a column of any type, and whether any row is missing.
-
-    The values are int64, float64, bool or string, without nulls, in no particular order.
-    """
+    """Return a column's values, int64, float64, bool or string in any order, and if any is null."""
     family = family_of(array.type, name)
     if pa.types.is_dictionary(array.type):  # only the entries that occur, not all that are declared
         entries = array.dictionary.take(array.indices.drop_null().unique())

@@ -30,17 +30,13 @@ class Contexts(EqualByArrays):
     """The contexts seen for one family, and the values seen in each; see the module's drawing."""
 
     arity: int  # number of values of the feature
-    # number of classes, then of values of each parent, in back-off order
-    context_arities: tuple[int, ...]
-    # (depth + 2,); nodes of level d are ``level_node[d]:level_node[d+1]``. The root level has
-    # exactly one node, even if nothing was counted.
+    context_arities: tuple[int, ...]  # of the class, then of each parent in back-off order
+    # (depth + 2,); nodes of level d are ``level_node[d]:level_node[d+1]``; level 0 always has one
     level_node: Ints
-    # (n_nodes,); the code (of the class on level 1, of parent d-2 on level d) that leads from the
-    # parent to the node; 0 for the root
+    # (n_nodes,); the code (of the class on level 1, of parent d-2 on level d) that leads here; or 0
     node_value: Ints
     node_parent: Ints  # (n_nodes,); 0 for the root
-    # (n_nodes + 1,); children of node u are nodes ``node_child[u]:node_child[u+1]``
-    node_child: Ints
+    node_child: Ints  # (n_nodes + 1,); children of u are nodes ``node_child[u]:node_child[u+1]``
     node_start: Ints  # (n_nodes + 1,); cells of node u are ``node_start[u]:node_start[u+1]``
     cell_value: Ints  # (n_cells,); the feature's value of each cell, increasing within a node
 
@@ -143,16 +139,14 @@ class Contexts(EqualByArrays):
 
 
 class Level(NamedTuple):
-    """A single level of a tree, with positions relative to the level's first."""
+    """A level of a tree; positions are relative to its first, those of parents to the one above."""
 
-    parent: Ints  # (n_nodes,); each node's parent, a position in the level above; 0 for the root
+    parent: Ints  # (n_nodes,); 0 for the root
     value: Ints  # (n_nodes,)
     start: Ints  # (n_nodes + 1,); cells of node u are ``start[u]:start[u+1]``
     cell_value: Ints  # (n_cells,)
     cell_count: Floats
-    # (n_cells,); the cell of the parent node with the same value, a position among the cells of the
-    # level above; 0 for the root's
-    cell_parent: Ints
+    cell_parent: Ints  # (n_cells,); the parent node's cell with the same value; 0 for the root's
 
     def node_counts(self) -> Floats:
         """Return N(context) for every node, shape (n_nodes,)."""
@@ -176,8 +170,7 @@ class ContextTree(Contexts):
     """
 
     cell_count: Floats  # the count of every cell; exact (integers, or sums of `exact_weights`)
-    # (n_cells,); the cell of the parent node with the same value; 0 for the root's
-    cell_parent: Ints
+    cell_parent: Ints  # (n_cells,); the parent node's cell with the same value; 0 for the root's
 
     @property
     def total(self) -> float:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -97,10 +98,8 @@ class DaskEngine(LocalEngine):
 
         def apply() -> list[Result]:
             held = self._hold(work, stage, len(addresses))
-            futures = [
-                self._submit(tasks.apply, [held, one.data, *one.futures], stage)
-                for one in addresses
-            ]
+            given = [[held, one.data, *one.futures] for one in addresses]
+            futures = [self._submit(tasks.apply, arguments, stage) for arguments in given]
             self._wait(futures, stage, lambda _: progress.advance(1))
             return self._fetch(futures)
 
@@ -114,16 +113,13 @@ class DaskEngine(LocalEngine):
         if addresses is None:
             return super()._keep(read, pieces, limit, progress, stage)
         progress.start(stage, sum(address.n_rows for address in addresses))
-        futures, sizes = self._try(
-            lambda: self._read(read, addresses, limit, progress, stage), addresses
-        )
+        work = partial(self._read, read, addresses, limit, progress, stage)
+        futures, sizes = self._try(work, addresses)
         if sum(n_bytes for _, n_bytes in sizes) <= min(self.small, limit):
             parts = self._try(lambda: self._fetch(futures), ())
             return [KeptChunk(chunk) for part in parts for one in part for chunk in one.chunks()]
-        return [
-            HeldPiece(future, n_rows, self.patience)
-            for future, (n_rows, _) in zip(futures, sizes, strict=True)
-        ]
+        pairs = zip(futures, sizes, strict=True)
+        return [HeldPiece(future, n_rows, self.patience) for future, (n_rows, _) in pairs]
 
     def _read(
         self, read: Any, addresses: list[tasks.Address], limit: int, progress: Progress, stage: str
@@ -133,10 +129,8 @@ class DaskEngine(LocalEngine):
         hosts = Counter(urlsplit(worker).hostname for worker in self.client.nthreads())
         limit //= max([1, *hosts.values()])
         name = f"{self._name}-{next(self._numbers)}"
-        futures = [
-            self._submit(tasks.read, [held, name, limit, one.data, *one.futures], stage)
-            for one in addresses
-        ]
+        given = [[held, name, limit, one.data, *one.futures] for one in addresses]
+        futures = [self._submit(tasks.read, arguments, stage) for arguments in given]
         n_rows = {future: one.n_rows for future, one in zip(futures, addresses, strict=True)}
         self._wait(futures, stage, lambda future: progress.advance(n_rows[future]))
         sizes = [self._submit(tasks.measure, [one], f"size of {stage}") for one in futures]
@@ -160,10 +154,9 @@ class DaskEngine(LocalEngine):
         states = list(sizes)
         while len(states) > FEW:
             groups = [states[at : at + FAN_IN] for at in range(0, len(states), FAN_IN)]
-            states = [
-                self._submit(tasks.merge, [held, *group], f"merge {stage}") for group in groups
-            ]
-            self._wait(states, f"merge {stage}")
+            merging = f"merge {stage}"
+            states = [self._submit(tasks.merge, [held, *group], merging) for group in groups]
+            self._wait(states, merging)
         return self._fetch(states)
 
     def _shares(
@@ -224,10 +217,8 @@ class DaskEngine(LocalEngine):
 
     def _fetch(self, futures: Sequence[Future]) -> list[Any]:
         """Fetch results, all at once, within the time limit."""
-        found: list[tasks.Parcel] = self.client.sync(
-            lambda: self.client.gather(list(futures), asynchronous=True),
-            callback_timeout=self.patience,
-        )
+        gather = partial(self.client.gather, list(futures), asynchronous=True)
+        found: list[tasks.Parcel] = self.client.sync(gather, callback_timeout=self.patience)
         return [parcel.content for parcel in found]
 
     def _try(self, work: Callable[[], Result], addresses: Sequence[tasks.Address]) -> Result:
@@ -257,10 +248,7 @@ class DaskEngine(LocalEngine):
         raise AssertionError("unreachable")
 
     def _wait(
-        self,
-        futures: Iterable[Future],
-        stage: str,
-        report: Callable[[Future], None] = lambda _: None,
+        self, futures: Iterable[Future], stage: str, report: Callable[..., Any] = lambda _: None
     ) -> None:
         """Wait until all tasks have finished; raise the first error; never wait indefinitely."""
         from distributed import wait

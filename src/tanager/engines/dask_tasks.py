@@ -35,17 +35,16 @@ class Parcel:
     def __init__(self, content: Any) -> None:
         self.content = content
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _unpack, (pickle.dumps(self.content, protocol=5),)
+    def __getstate__(self) -> bytes:
+        return pickle.dumps(self.content, protocol=5)
+
+    def __setstate__(self, data: bytes) -> None:
+        self.content = pickle.loads(data)
 
     def __sizeof__(self) -> int:
         from dask.sizeof import sizeof
 
         return int(sizeof(self.content))  # used by Dask to place tasks
-
-
-def _unpack(data: bytes) -> Parcel:
-    return Parcel(pickle.loads(data))
 
 
 class HeldPiece:
@@ -91,18 +90,17 @@ class Address(NamedTuple):
     @classmethod
     def of(cls, piece: Any) -> Address:
         """Serialise a piece, or another object that contains some, as an address."""
-        file = io.BytesIO()
-        writer = _Writer(file)
-        writer.dump(piece)
-        return cls(base_of(piece).n_rows, file.getvalue(), writer.futures)
+        file, futures = io.BytesIO(), list[Any]()
+        _Writer(file, futures).dump(piece)
+        return cls(base_of(piece).n_rows, file.getvalue(), futures)
 
 
 class _Writer(pickle.Pickler):
     """Pickles objects with held pieces replaced by numbers, and collects their futures."""
 
-    def __init__(self, file: io.BytesIO) -> None:
+    def __init__(self, file: io.BytesIO, futures: list[Any]) -> None:
         super().__init__(file, protocol=5)
-        self.futures: list[Any] = []
+        self.futures = futures
 
     def persistent_id(self, obj: Any) -> int | None:
         if not isinstance(obj, HeldPiece):

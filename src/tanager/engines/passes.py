@@ -306,14 +306,12 @@ def resolve_engine(engine: Any, n_jobs: int | None) -> Engine:
 class FitContext:
     """Engine, randomness, progress and the record of one fit."""
 
-    engine: Engine = field(default_factory=LocalEngine)  # runs the passes
+    engine: Engine = field(default_factory=LocalEngine)
     # root of all randomness in this fit; use `generator`
     seed: np.random.SeedSequence = field(default_factory=lambda: np.random.SeedSequence(0))
-    progress: Progress = field(default_factory=Progress)  # receives reports from long work
-    # diagnostics by stage: becomes the estimator's `info_`
-    info: dict[str, dict[str, Any]] = field(default_factory=dict)
-    # bytes a fit may use: half of them for coded rows, a quarter for intermediate counts and
-    # scores, the full amount for tables. By default half of the free memory, at least 256 MiB.
+    progress: Progress = field(default_factory=Progress)
+    info: dict[str, dict[str, Any]] = field(default_factory=dict)  # by stage; the fit's `info_`
+    # bytes a fit may use: see the limits below, which share them
     memory_limit: int = field(default_factory=default_memory_limit)
 
     @property

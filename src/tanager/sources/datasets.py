@@ -24,7 +24,7 @@ from tanager.errors import ConfigurationError, DataError, explaining, listed, on
 from tanager.sources.files import FilePart, open_files
 from tanager.sources.formats import batched, unify_schemas
 from tanager.sources.gate import pandas_to_arrow
-from tanager.sources.plain import cast_batch, plain_schema
+from tanager.sources.plain import cast_batch, cast_schema, plain_schema
 from tanager.sources.remote import exists, is_url, local_path
 from tanager.sources.source import BATCH_ROWS, Batches, Source, StoredPart
 
@@ -71,14 +71,8 @@ class _DatasetPart(StoredPart):
         """Iterate over the batches of the scanner, with little readahead."""
         # Only the engine starts threads. A dataset knows its schema, a fragment doesn't.
         known = {} if hasattr(self.part, "get_fragments") else {"schema": self.stored}
-        scanner = self.part.scanner(
-            columns=schema.names,
-            batch_size=BATCH_ROWS,
-            batch_readahead=1,
-            fragment_readahead=1,
-            use_threads=False,
-            **known,
-        )
+        ahead = {"batch_readahead": 1, "fragment_readahead": 1, "use_threads": False}
+        scanner = self.part.scanner(columns=schema.names, batch_size=BATCH_ROWS, **ahead, **known)
         return iter(scanner.to_batches())
 
 
@@ -187,7 +181,6 @@ class _DataFile(StoredPart):
         return int(self.task.file.record_count)
 
     def stream(self, schema: pa.Schema) -> Batches:
-        """Iterate over the rows that aren't deleted."""
         from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.io.pyarrow import ArrowScan
 
@@ -234,7 +227,6 @@ class _Partition(StoredPart):
     hint = "Convert the column with astype first."
 
     def stream(self, schema: pa.Schema) -> Batches:
-        """Compute the partition and iterate over its rows."""
         import cloudpickle
 
         frame = cloudpickle.loads(self.work).compute(scheduler="synchronous")
@@ -306,8 +298,7 @@ def _run_postgres(address: SplitResult, shown: str, sql: str) -> Iterator[Any]:
     except Exception as error:  # the driver's own exception types
         text = one_line(error).replace(uri, shown)
         raise DataError(
-            f"{shown} cannot be reached: {text}. Check the address, and that the server takes "
-            "connections."
+            f"{shown} cannot be reached: {text}. Check the address, and that the server runs."
         ) from error
     with _opening(shown), connection, connection.cursor() as cursor:
         cursor.execute(sql)
@@ -317,11 +308,9 @@ def _run_postgres(address: SplitResult, shown: str, sql: str) -> Iterator[Any]:
 
 def _with_numbers(reader: Any) -> pa.RecordBatchReader:
     """Return batches with exact decimals, which the driver returns as text, as numbers."""
-    fields = list(reader.schema)
-    exact = [at for at, f in enumerate(fields) if getattr(f.type, "type_name", "") == "numeric"]
-    for at in exact:
-        fields[at] = pa.field(fields[at].name, pa.float64())
-    schema = pa.schema(fields)
+    fields = enumerate(reader.schema)
+    exact = {at: f for at, f in fields if getattr(f.type, "type_name", "") == "numeric"}
+    schema = cast_schema(reader.schema, {f.name: pa.float64() for f in exact.values()})
 
     def batches() -> Iterator[pa.RecordBatch]:
         for batch in reader:

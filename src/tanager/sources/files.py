@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path, PurePosixPath
@@ -62,14 +62,9 @@ class FilePart(StoredPart):
     n_rows: int
 
     @property
-    def path(self) -> Path | RemoteFile:
-        """Path of the file."""
-        return self.file.path
-
-    @property
     def name(self) -> str:  # type: ignore[override]
-        """Its name in messages."""
-        return str(self.path)
+        """Its path, for messages."""
+        return str(self.file.path)
 
     def read(self, schema: pa.Schema) -> Batches:
         """Iterate over the rows, which are decoded here."""
@@ -84,23 +79,21 @@ class FilePart(StoredPart):
         if stored:
             read = self.file.read(self.piece, pa.schema(stored))
         for batch in read:
-            arrays, names = list(batch.columns), list(batch.schema.names)
-            for name, value in self.folders.items():
-                arrays.append(pa.repeat(pa.scalar(value), batch.num_rows))
-                names.append(name)
-            yield pa.RecordBatch.from_arrays(arrays, names) if self.folders else batch
+            given = dict(zip(batch.schema.names, batch.columns, strict=True))
+            values = self.folders.items()
+            given |= {name: pa.repeat(pa.scalar(value), batch.num_rows) for name, value in values}
+            yield pa.RecordBatch.from_pydict(given) if self.folders else batch
 
     def explained(self) -> AbstractContextManager[None]:
         """Convert errors while reading to our own."""
-        return reading(self.path)
+        return reading(self.file.path)
 
 
 def _open_all(paths: Sequence[Found], kind: str, style: TextStyle | None) -> Source:
     """Open files of one format with the same columns, concatenated."""
     values, folders = read_folders(paths)
-    opener: Callable[[Path | RemoteFile], TableFile] = partial(CsvTable, style=style)
-    if kind != "csv":
-        opener = ParquetTable if kind == "parquet" else IpcTable
+    csv: Any = partial(CsvTable, style=style)
+    opener = {"csv": csv, "parquet": ParquetTable, "ipc": IpcTable}[kind]
     files, parts = list[TableFile](), list[FilePart]()
     for (path, _), given in zip(paths, values, strict=True):
         with reading(path):
@@ -190,22 +183,16 @@ def read_folders(files: Sequence[Found]) -> tuple[list[dict[str, Any]], pa.Schem
             f"{files[odd][0]} and {files[0][0]} lie in folders that name other columns. "
             "Partitioned folders need the same columns, in the same order."
         )
-    values: list[dict[str, Any]] = [
-        {name: None if text == NULL_FOLDER else unquote(text) for name, text in one}
-        for one in pairs
+    columns = dict[str, pa.Array]()
+    for name, texts in zip(names, zip(*pairs, strict=True), strict=True):
+        given = [None if text == NULL_FOLDER else unquote(text) for _, text in texts]
+        columns[name] = pa.array(given, pa.string())
+        with suppress(pa.ArrowInvalid):
+            columns[name] = columns[name].cast(pa.int64())
+    values = [
+        {name: column[i].as_py() for name, column in columns.items()} for i in range(len(files))
     ]
-    kinds = []
-    for name in names:
-        found = pa.array([row[name] for row in values], pa.string())
-        try:
-            numbers = found.cast(pa.int64())
-        except pa.ArrowInvalid:
-            kinds.append((name, pa.string()))
-            continue
-        kinds.append((name, pa.int64()))
-        for row, number in zip(values, numbers.to_pylist(), strict=True):
-            row[name] = number
-    return values, pa.schema(kinds)
+    return values, pa.schema([(name, column.type) for name, column in columns.items()])
 
 
 def is_table_file(path: Path | PurePosixPath) -> bool:
@@ -236,6 +223,6 @@ def _common_schema(files: Sequence[TableFile]) -> pa.Schema:
     if all(schema.equals(schemas[0]) for schema in schemas):
         return schemas[0]
     if files[0].guessed:
-        kinds = [[schema.field(name).type for schema in schemas] for name in names]
+        kinds = zip(*(schema.types for schema in schemas), strict=True)
         return pa.schema(list(zip(names, map(widest_type, kinds), strict=True)))
     return unify_schemas(schemas, "The files")

@@ -52,8 +52,7 @@ def admit_column(values: Any, what: str) -> pa.Array:
         return _from_numpy(values, what)
     if isinstance(values, Mapping | Set) or hasattr(values, "columns"):
         raise ColumnTypeError(
-            f"{what} is a {type(values).__name__}, which has no order of rows. Pass its values as "
-            "a list or an array."
+            f"{what} is a {type(values).__name__} and has no row order. Pass its values as a list."
         )
     if _misleads(values):
         return _from_objects(np.asarray(values), what)
@@ -244,8 +243,7 @@ def _from_mixed(values: NDArray[Any], what: str) -> pa.Array:
         )
     if texts:
         raise DataError(
-            f"{what} mixes strings and numbers. Make all of them one or the other, for example "
-            "with astype(str)."
+            f"{what} mixes strings and numbers. Make all one or the other, as with astype(str)."
         )
     try:
         floats = [None if gap else float(v) for gap, v in zip(gaps, values, strict=True)]

@@ -28,10 +28,9 @@ _NUMPY_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 
 
 def plain_array(values: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Return ``pa.array(values, kind)`` for values without nulls, without importing pandas.
+    """Return ``pa.array(values, kind)`` without importing pandas, which takes Arrow long.
 
-    Arrow imports pandas if it's installed, which takes longer than the rest of a prediction.
-    Supports null, bool, string, and integers and floats of 32 or 64 bits.
+    Supports null, bool, string, and integers and floats of 32 or 64 bits, all without nulls.
     """
     if kind == pa.null():
         return pa.nulls(len(values))
@@ -77,10 +76,7 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Return the type in which a column is read: no views or wrapper types, bytes as text.
-
-    Decimals are integers if 64 bits hold all of their digits, otherwise of 128 or 256 bits.
-    """
+    """Return the type in which a column is read: no views or wrapper types, bytes as text."""
     if isinstance(kind, pa.BaseExtensionType):
         return plain_type(kind.storage_type)
     if pa.types.is_dictionary(kind):
@@ -88,6 +84,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     if pa.types.is_run_end_encoded(kind):
         return plain_type(kind.value_type)
     if pa.types.is_decimal(kind):
+        # Integers if 64 bits hold all of their digits.
         narrow = kind.scale == 0 and kind.precision <= _INT64_DIGITS
         return pa.int64() if narrow else _wide_decimal(kind)
     return _TEXTS.get(kind, kind)
@@ -193,10 +190,8 @@ def join_chunks(column: pa.ChunkedArray) -> pa.Array:
 
 
 def check_columns(table: pa.Table | pa.RecordBatch) -> None:
-    """Raise if the memory of a column doesn't match its type, and name the column.
-
-    Arrow would follow a corrupt file's offsets out of bounds. The check adds 1 % to coding.
-    """
+    """Raise if the memory of a column doesn't match its type, and name the column."""
+    # Arrow would follow a corrupt file's offsets out of bounds. The check adds 1 % to coding.
     for name, column in zip(table.schema.names, table.columns, strict=True):
         try:
             column.validate(full=True)
@@ -207,8 +202,6 @@ def check_columns(table: pa.Table | pa.RecordBatch) -> None:
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return the batch with the schema's columns, order and types, validated."""
     check_columns(batch)
-    arrays = [
-        cast_plain(batch.column(field.name), field.type, f"Column {field.name!r}")
-        for field in schema
-    ]
+    wanted = zip(schema.names, schema.types, strict=True)
+    arrays = [cast_plain(batch.column(name), kind, f"Column {name!r}") for name, kind in wanted]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

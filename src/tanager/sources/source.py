@@ -132,8 +132,7 @@ class Fragment:
     part: SourcePart
     start: int  # index of the first row in the source
     stored: pa.Schema  # the columns of the part; any other is missing in every row
-    # the transformations of each column
-    changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
+    changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)  # by column
 
     @property
     def n_rows(self) -> int:
@@ -173,20 +172,16 @@ def blank_table(n_rows: int) -> pa.Table:
 
 
 class Source:
-    """A table that can be read any number of times, in the types of its `schema`.
-
-    named: whether the names came with the data; otherwise columns are matched by position.
-    guessed: the columns whose type is inferred and could also be text, as in CSV files.
-    """
+    """A table that can be read any number of times, in the types of its `schema`."""
 
     def __init__(
         self,
         schema: pa.Schema,
         parts: Sequence[SourcePart],
         *,
-        named: bool = True,
+        named: bool = True,  # whether names came with the data; if not, columns match by position
         in_memory: bool = False,
-        guessed: Collection[str] = (),
+        guessed: Collection[str] = (),  # columns of inferred types, which could also be text
     ) -> None:
         check_names(schema.names)
         self.schema = self._stored = schema
@@ -278,24 +273,22 @@ class Source:
 
     def known_rows(self, columns: Sequence[str]) -> Source:
         """Return a view of the rows in which some columns are known; this reads the columns."""
-        parts = [
-            _KnownPart(one, columns, sum(int(_known(rows).sum()) for rows in one.batches(columns)))
-            for one in self.fragments()
-        ]
+        parts = []
+        for one in self.fragments():
+            if n_known := sum(int(_known(rows).sum()) for rows in one.batches(columns)):
+                parts.append(_KnownPart(one, columns, n_known))
         n_rows = sum(part.n_rows for part in parts)
         if not n_rows:
             raise DataError(f"No row has a value of {listed(columns)}. Name another column.")
         if n_rows == self.n_rows:
             return self
-        left = [part for part in parts if part.n_rows]
-        return self._view(_parts=left, n_rows=n_rows, _stored=self.schema, _changes={})
+        return self._view(_parts=parts, n_rows=n_rows, _stored=self.schema, _changes={})
 
     def _retype(self, kinds: Mapping[str, pa.DataType]) -> Source:
         """Return a view in which the parts read stored columns with other types."""
         own = {name: kind for name, kind in kinds.items() if name not in self._changes}
-        return self._view(
-            schema=cast_schema(self.schema, own), _stored=cast_schema(self._stored, own)
-        )
+        stored = cast_schema(self._stored, own)
+        return self._view(schema=cast_schema(self.schema, own), _stored=stored)
 
     def _view(self, **facts: Any) -> Source:
         twin = copy.copy(self)
@@ -316,9 +309,8 @@ class _KnownPart(SourcePart):
     n_rows: int
 
     def read(self, schema: pa.Schema) -> Batches:
-        """Iterate over the rows."""
-        kinds = {field.name: field.type for field in schema}
-        kinds = {name: kind for name, kind in kinds.items() if name not in self.fragment.changes}
+        changed = self.fragment.changes
+        kinds = {field.name: field.type for field in schema if field.name not in changed}
         one = replace(self.fragment, stored=cast_schema(self.fragment.stored, kinds))
         for batch in one.batches(list(dict.fromkeys([*schema.names, *self.needed]))):
             known = pa.array(_known(batch.select(list(self.needed))))

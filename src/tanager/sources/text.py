@@ -53,8 +53,7 @@ class TextStyle:
     na_values: tuple[str, ...] = ()  # cells that mean "missing", in addition to the defaults
     encoding: str = "utf-8"  # such as "latin-1"
     decimal: str = "."  # the decimal separator: "." or ","
-    # whether the first line contains the column names. None: unless all of it is numeric.
-    header: bool | None = None
+    header: bool | None = None  # whether line 1 has the names; None: unless all of it is numeric
 
     def __post_init__(self) -> None:
         if self.decimal not in (".", ","):
@@ -78,8 +77,7 @@ def apply_style(source: Source, style: TextStyle) -> Source:
     for name in ("encoding", "decimal", "header"):
         if getattr(style, name) != getattr(usual, name):
             raise ConfigurationError(
-                f"{name}={getattr(style, name)!r} applies only to CSV files, and this table isn't "
-                "one. Leave it out."
+                f"{name}={getattr(style, name)!r} applies only to CSV files. Leave it out here."
             )
     return without_texts(source, style.na_values) if style.na_values else source
 
@@ -87,9 +85,8 @@ def apply_style(source: Source, style: TextStyle) -> Source:
 class CsvTable(TableFile):
     """A CSV file; without a header, its columns are x0, x1, ...
 
-    One scan determines each column's type from all rows, so a late value of another type widens
-    the column, and every pass reads the same types. The delimiter is the most frequent one in the
-    header outside quotes: comma, semicolon, tab or vertical bar.
+    One scan determines each column's type from all rows, so every pass reads the same types. The
+    delimiter is the most frequent one in the header outside quotes.
     """
 
     guessed = True
