@@ -82,8 +82,7 @@ class Descent(NamedTuple):
     value: float
     iterations: int
     evaluations: int
-    # Whether the improvement, or all that the gradient predicts, became small in time.
-    converged: bool
+    converged: bool  # the improvement, or all that the gradient predicts, became small in time
     reason: str = ""
     curvature: Curvature | None = None
 
@@ -109,8 +108,8 @@ def minimise(
     method: {"lbfgs", "cg", "gradient", "sgd"}; limited-memory BFGS, nonlinear conjugate gradients,
         or steps along the gradient, of all rows or of one batch at a time.
     first_step, curvature: with "lbfgs": the length of the first step, in units of the gradient
-        (None: of length one); or curvature from an earlier descent,
-        with which the first step is as good as the last of that descent. It's overwritten.
+        (None: of length one); or an earlier descent's curvature, with which the first step is as
+        good as that descent's last. It's overwritten.
     bounds: with "lbfgs": lower and upper bounds.
     sharp: with "lbfgs": the largest remaining share of the slope after a step, which is otherwise
         extended; None for any. Scaled parameters don't need it.
@@ -172,7 +171,7 @@ def minimise(
                 if sharp is None or abs(new_slope) <= -sharp * slope:
                     break
             if sharp and isfinite(new_value):
-                length = search.next(_Place(length, new_value, new_slope))
+                length = search.next((length, new_value, new_slope))
             else:
                 # The parabola through value and slope here and the value there.
                 bend = new_value - value - promised
@@ -193,54 +192,47 @@ def minimise(
     return stopped(max_iter, False, TOO_LONG)
 
 
-class _Place(NamedTuple):
-    """A point along a direction."""
-
-    length: float
-    value: float
-    slope: float
-
-
 class _Search:
-    """The line search of Moré and Thuente (1994), DOI 10.1145/192115.192132, section 4."""
+    """The line search of Moré and Thuente (1994), DOI 10.1145/192115.192132, section 4.
+
+    A place along the direction is its length, the value and the slope there.
+    """
 
     def __init__(self, value: float, slope: float) -> None:
-        self._best = self._other = _Place(0.0, value, slope)  # lowest, and beyond the minimum
+        self._best = self._other = 0.0, value, slope  # lowest, and beyond the minimum
         self._enclosed = False  # whether the minimum lies between them
 
-    def next(self, tried: _Place) -> float:
+    def next(self, tried: tuple[float, float, float]) -> float:
         """Return the length to try next."""
-        best, enclosed = self._best, self._enclosed
-        gap, (steep, slope) = tried.length - best.length, (best.slope, tried.slope)
+        enclosed, (start, lowest, steep), (length, value, slope) = self._enclosed, self._best, tried
+        gap = length - start
         if gap == 0.0:
             return 0.0
         # The minimum of the cubic through both, and that of a parabola.
-        bend = 3.0 * (best.value - tried.value) / gap + steep + slope
+        bend = 3.0 * (lowest - value) / gap + steep + slope
         root = np.copysign(max(bend * bend - steep * slope, 0.0) ** 0.5, gap)
-        cubic = tried.length - gap * (slope + root - bend) / (slope - steep + 2.0 * root)
-        if tried.value > best.value:
+        cubic = length - gap * (slope + root - bend) / (slope - steep + 2.0 * root)
+        if value > lowest:
             self._other, self._enclosed = tried, True
-            rise = (best.value - tried.value) / gap + steep
-            parabola = best.length + 0.5 * gap * steep / rise
-            near = abs(cubic - best.length) < abs(parabola - best.length)
+            parabola = start + 0.5 * gap * steep / ((lowest - value) / gap + steep)
+            near = abs(cubic - start) < abs(parabola - start)
             return cubic if near else 0.5 * (cubic + parabola)
         turned = slope * steep < 0.0
-        end = self._other.length if enclosed else tried.length + 4.0 * gap
+        end = self._other[0] if enclosed else length + 4.0 * gap
         if turned:
-            self._other, self._enclosed = best, True
+            self._other, self._enclosed = self._best, True
         self._best = tried
         if not turned and abs(slope) >= abs(steep):
-            return 0.5 * (tried.length + end) if enclosed else end
-        straight = tried.length - gap * slope / (slope - steep)
-        if not turned and (cubic - tried.length) * gap <= 0.0:
-            cubic = end
-        choose = min if enclosed and not turned else max
-        found = choose(cubic, straight, key=lambda length: abs(length - tried.length))
-        if enclosed and not turned:
-            end = tried.length + 0.66 * (end - tried.length)
+            return 0.5 * (length + end) if enclosed else end
+        straight = length - gap * slope / (slope - steep)
         if turned:
-            return found
-        return min(found, end) if end > tried.length else max(found, end)
+            return max(cubic, straight, key=lambda one: abs(one - length))
+        if (cubic - length) * gap <= 0.0:
+            cubic = end
+        found = (min if enclosed else max)(cubic, straight, key=lambda one: abs(one - length))
+        if enclosed:
+            end = length + 0.66 * (end - length)
+        return min(found, end) if end > length else max(found, end)
 
 
 class _Steepest:
@@ -254,8 +246,7 @@ class _Steepest:
 
     def direction(self, _at: Floats, gradient: Floats) -> tuple[Floats, float]:
         """Return the next step's direction, and the length to try first."""
-        steepest = 1.0 / max(float(np.abs(gradient).max(initial=0.0)), 1.0)
-        return -gradient, 2.0 * self._length or steepest
+        return -gradient, 2.0 * self._length or _safe_rate(gradient)
 
     def add(self, _at: Floats, _to: Floats, _before: Floats, _after: Floats, length: float) -> None:
         """Record a step, and the gradient before and after it."""
@@ -264,6 +255,11 @@ class _Steepest:
     def promise(self, _at: Floats, _gradient: Floats) -> float:
         """Return the gain of the next step if the function were a parabola: unknown."""
         return 0.0
+
+
+def _safe_rate(gradient: Floats) -> float:
+    """Return a length that moves no parameter by more than one, nor by more than its slope."""
+    return 1.0 / max(float(np.abs(gradient).max(initial=0.0)), 1.0)
 
 
 class _Conjugate(_Steepest):
@@ -365,8 +361,7 @@ def _follow_batches(
     if smaller rates don't improve more.
     """
     at, (value, gradient) = start, objective(start)
-    rate, evaluations = 1.0 / max(float(np.abs(gradient).max(initial=0.0)), 1.0), 1
-    growth, n_small = 1.2, 0
+    rate, evaluations, growth, n_small = _safe_rate(gradient), 1, 1.2, 0
     report(at, value, gradient)
     for iteration in range(max_iter):
         for _ in range(MOST_TRIES):
@@ -379,14 +374,11 @@ def _follow_batches(
             rate, growth = 0.5 * rate, 1.0
         else:
             return Descent(at, value, iteration, evaluations, True, NONE_BETTER)
-        gained, size = value - new_value, max(abs(value), abs(new_value), 1.0)
+        small = value - new_value <= tol * max(abs(value), abs(new_value), 1.0)
         at, value = there, new_value
         report(at, value, gradient)
-        rate *= growth
-        if gained > tol * size:
-            n_small = 0
-            continue
-        rate, n_small = 0.5 * rate, n_small + 1
+        rate *= 0.5 * growth if small else growth
+        n_small = n_small + 1 if small else 0
         if n_small == SMALL_ROUNDS:
             return Descent(at, value, iteration + 1, evaluations, True, SMALL)
     return Descent(at, value, max_iter, evaluations, False, TOO_LONG)

@@ -73,33 +73,30 @@ class Discriminative(ParameterLearner):
     Parameters
     ----------
     form : {"weighted", "direct", "extended"}
-        Weights on generative log-probabilities, free scores, or free scores
-        normalised to probabilities.
+        Weights on generative log-probabilities, free scores, or scores normalised to probabilities.
     level : {1, 2, 3, 4}
         What shares a weight: a feature, a value, a value and class, or nothing.
         Levels 1 to 3 are for ``form="weighted"``.
     init : {"generative", "zero"}
         Where the optimiser starts.
     l2 : float or "cv"
-        Precision of a Gaussian prior on the free parameters; "cv" chooses it
-        by held-out loss, on as many of five folds as it takes for 5,000 rows.
+        Precision of a Gaussian prior on the free parameters; "cv" chooses it by held-out loss, on
+        as many of five folds as it takes for 5,000 rows.
     towards : {"generative", "zero"}
         The prior's centre.
     base : str or ParameterLearner
         The generative tables; "m-estimate" is the m-estimate with m=1.
     crossfit : int or "auto"
-        Number of folds for cross-fitting the generative tables, so that
-        no weight learns from its row's own count; 0 uses one set of tables from
-        all rows. "auto" is 5 for levels 1 to 3, and 0 otherwise.
+        Number of folds for cross-fitting the generative tables, so that no weight learns from its
+        row's own count; 0 uses one set of tables from all rows. "auto" is 5 for levels 1 to 3.
     correction : float, "cv" or None
-        Precision of the prior, centred at 0, of a free number per value and
-        class added to the weighted terms; None for no such numbers.
-        For ``form="weighted"``.
+        Precision of the prior, centred at 0, of a free number per value and class added to the
+        weighted terms; None for no such numbers. For ``form="weighted"``.
     smooth : bool
-        Whether adjacent values of ordered features (numbers, dates, ordered categories)
-        have similar scores: with ``form="direct"``, along the feature and its parents, or
-        for the corrections of ``form="weighted"``. They are then curves, whose coefficients the
-        prior (`l2`, or `correction`) keeps small. Use it with fine bins: ``bins="fine"``.
+        Whether adjacent values of ordered features (numbers, dates, ordered categories) have
+        similar scores: with ``form="direct"``, along the feature and its parents, or for the
+        corrections of ``form="weighted"``. They are then curves, whose coefficients the prior
+        (`l2`, or `correction`) keeps small. Use it with fine bins: ``bins="fine"``.
     objective : {"cll", "mse"}
         Conditional log-likelihood, or the squared error of the posterior.
     fit_prior : bool
@@ -119,17 +116,16 @@ class Discriminative(ParameterLearner):
 
     Notes
     -----
-    In the direct and weighted forms the objective is convex in the free
-    parameters. If the parents of each feature are connected to each other
-    (naive, TAN, kDB with k=1, k-trees) its optimum is that of the structure's
-    networks, and the extended form reaches the same. Otherwise (kDB with
-    k > 1) the networks' own problem isn't convex: the extended form may stop at
-    a local optimum, and the other two fit a log-linear model of the families,
-    whose posterior may not be that of any network.
+    In the direct and weighted forms the objective is convex in the free parameters. If the parents
+    of each feature are connected to each other (naive, TAN, kDB with k=1, k-trees) its optimum is
+    that of the structure's networks, and the extended form reaches the same. The result is then
+    converted to a proper network with the same posterior, so unknown values can be summed out and
+    tables read and exported.
 
-    On structures without immoralities the result is converted to a proper network with the same
-    posterior, so unknown values can be summed out and tables read and exported; otherwise
-    `Tables.normalized` is False, and rows with unknown values are classified approximately.
+    Otherwise (kDB with k > 1) the networks' own problem isn't convex: the extended form may stop at
+    a local optimum, and the other two fit a log-linear model of the families, whose posterior may
+    not be that of any network. `Tables.normalized` is then False, and rows with unknown values are
+    classified approximately.
 
     Each evaluation of the objective is one pass over the rows. Families with an unknown member
     don't contribute to training. Memory: a few numbers per parameter, one byte per row with folds.
@@ -139,9 +135,9 @@ class Discriminative(ParameterLearner):
 
     References
     ----------
-    Zaidi, Webb, Carman, Petitjean, Buntine, Hynes and De Sterck (2017),
-    "Efficient parameter learning of Bayesian network classifiers", Machine
-    Learning 106, DOI 10.1007/s10994-016-5619-z: equations 7 to 21.
+    Zaidi, Webb, Carman, Petitjean, Buntine, Hynes and De Sterck (2017), "Efficient parameter
+    learning of Bayesian network classifiers", Machine Learning 106, DOI 10.1007/s10994-016-5619-z:
+    equations 7 to 21.
 
     Examples
     --------
@@ -187,36 +183,17 @@ class Discriminative(ParameterLearner):
         free, told = problem.solve(form, sets, strengths, progress=plan.context.progress)
         told |= strengths._asdict() | {"n_parameters": form.n_free}
         plan.context.record("parameters").update(told)
-        tables = self._fill(problem, problem.form(problem.all_rows).expand(free)[0])
+        tables = problem.fill(problem.form(problem.all_rows).expand(free)[0])
         if structure.is_moral() and not tables.normalized:
             tables = to_network(structure, tables, problem.base)
         return with_spread(tables, problem, free, strengths)
-
-    def _fill(self, problem: Problem, scores: Floats) -> Tables:
-        """Turn scores (n_cells, n_classes) into tables that cover every context."""
-        normalized = self.form == "extended"
-        if not normalized:
-            # A term shared by all classes cancels in P(y | x): the generative
-            # tables' is the starting point of the network's P(x).
-            means = problem.all_rows[0].mean(axis=1, keepdims=True)
-            scores = scores - scores.mean(axis=1, keepdims=True) + means
-        return fill_tables(
-            problem.layout,
-            scores,
-            problem.seen(),
-            problem.base,
-            self.unseen,
-            normalized=normalized,
-            shared=self.level < 4,
-        )
 
     def _check(self) -> None:
         """Raise a ConfigurationError for invalid options."""
         for name, words in ALLOWED.items():
             self._allow(name, getattr(self, name) in words, ", ".join(map(repr, words)))
         weighted = self.form == "weighted"
-        off = {"level": (4,), "correction": (None,), "crossfit": ("auto", 0)}
-        for name, plain in off.items():
+        for name, plain in {"level": (4,), "correction": (None,), "crossfit": ("auto", 0)}.items():
             allowed = f"{plain[0]!r}; others are for weights on generative tables, form='weighted'"
             self._allow(name, weighted or getattr(self, name) in plain, allowed)
         prior = self.l2 if self.form == "direct" else weighted and self.correction
@@ -228,8 +205,8 @@ class Discriminative(ParameterLearner):
         for name in ("l2", "correction"):
             given = getattr(self, name)
             number = isinstance(given, Real) and not isinstance(given, bool)
-            good = (number and 0 <= given <= STRONGEST) or given == "cv"
-            good = good or (name != "l2" and given is None)
+            word = given == "cv" or (given is None and name == "correction")
+            good = word or (number and 0 <= given <= STRONGEST)
             self._allow(name, good, f"a number from 0 to {STRONGEST:g}, or 'cv'")
         folds = self.crossfit
         good = folds in ("auto", 0) or (is_whole(folds, 2) and int(folds) <= MAX_FOLDS)
@@ -247,9 +224,8 @@ def _choose_strengths(problem: Problem) -> Strengths:
     chosen = Strengths(**known)
     if "cv" not in given.values():
         return chosen
-    n_folds = problem.n_folds
-    n_judging = ceil(ENOUGH_ROWS * n_folds / max(problem.counts.rows.n_rows, 1))
-    parts = [problem.held_out(fold) for fold in range(min(n_judging, n_folds))]
+    n_judging = ceil(ENOUGH_ROWS * problem.n_folds / max(problem.counts.rows.n_rows, 1))
+    parts = [problem.held_out(fold) for fold in range(min(n_judging, problem.n_folds))]
     free = [problem.start(form) for form, _, _ in parts]
 
     @cache

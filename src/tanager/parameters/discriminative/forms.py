@@ -6,8 +6,8 @@ all cells and classes, with the transpose of its derivative (Zaidi et al. 2017, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ class Curves(NamedTuple):
     shape: tuple[int, ...]  # of the values
     n_ordered: tuple[int, ...]  # how many are ordered along each axis
 
-    def turn(self, values: Floats, how: Callable[[Floats], Floats]) -> None:
+    def turn(self, values: Floats, how: Callable[[Floats], Any]) -> None:
         """Multiply the rows by `how` of the basis of each axis, in place."""
         own = values[self.rows].reshape(*self.shape, -1)
         for axis, (size, n_ordered) in enumerate(zip(self.shape, self.n_ordered, strict=True)):
@@ -33,16 +33,12 @@ class Curves(NamedTuple):
         values[self.rows] = own.reshape(-1, values.shape[1])
 
 
-def _turned(curves: Sequence[Curves], values: Floats, how: Callable[[Floats], Floats]) -> Floats:
+def _turned(curves: Sequence[Curves], values: Floats, how: Callable[[Floats], Any]) -> Floats:
     """Return parameters, (n_rows, n_classes), with all curves multiplied by `how` of the bases."""
     out = values.copy() if curves else values
     for one in curves:
         one.turn(out, how)
     return out
-
-
-def _inverse(matrix: Floats) -> Floats:
-    return np.asarray(np.linalg.inv(matrix))
 
 
 def _squared(matrix: Floats) -> Floats:
@@ -64,7 +60,7 @@ class Direct:
 
     def free_of(self, scores: Floats) -> Floats:
         """Return the free parameters with these scores, (n_cells, n_classes)."""
-        return _turned(self._curves, scores[:-1], _inverse).ravel()
+        return _turned(self._curves, scores[:-1], np.linalg.inv).ravel()
 
     def expand(self, free: Floats) -> Floats:
         """Return the scores, (n_tables, n_cells, n_classes)."""
@@ -99,37 +95,34 @@ class Extended(Direct):
     def expand(self, free: Floats) -> Floats:
         """Return the scores."""
         out = super().expand(free)
-        for block, axis in self._blocks(out[0]):
-            block -= log_sum_exp(block, axis, keepdims=True)
+        out[0, 0] -= log_sum_exp(out[0, 0], 0)
+        for family in self._layout.families:
+            block = out[0, family.cells].reshape(family.n_contexts, family.arity, -1)
+            block -= log_sum_exp(block, 1, keepdims=True)
         return out
 
     def pull(self, free: Floats, slopes: Floats) -> Floats:
         """Apply equation 14."""
         out = slopes.copy()
-        theta = np.exp(self.expand(free))
-        for (block, axis), (share, _) in zip(
-            self._blocks(out[0]), self._blocks(theta[0]), strict=True
-        ):
+        for block, axis, share in self._blocks(out[0], free):
             block -= share * block.sum(axis=axis, keepdims=True)
         return super().pull(free, out)
 
     def push(self, free: Floats, step: Floats) -> Floats:
         """Apply the transpose of equation 14."""
         out = super().push(free, step)
-        theta = np.exp(self.expand(free))
-        for (block, axis), (share, _) in zip(
-            self._blocks(out[0]), self._blocks(theta[0]), strict=True
-        ):
+        for block, axis, share in self._blocks(out[0], free):
             block -= (share * block).sum(axis=axis, keepdims=True)
         return out
 
-    def _blocks(self, flat: Floats) -> list[tuple[Floats, int]]:
-        """Return views of each normalised block, and the axis that sums to one."""
-        blocks = [(flat[0], 0)]
+    def _blocks(self, flat: Floats, free: Floats) -> Iterator[tuple[Floats, int, Floats]]:
+        """Yield views of each normalised block, the axis that sums to one, and probabilities."""
+        theta = np.exp(self.expand(free)[0])
+        yield flat[0], 0, theta[0]
         for family in self._layout.families:
             shape = (family.n_contexts, family.arity, flat.shape[1])
-            blocks.append((flat[family.cells].reshape(shape), 1))
-        return blocks
+            own, share = flat[family.cells].reshape(shape), theta[family.cells].reshape(shape)
+            yield own, 1, share
 
 
 class Weighted:
@@ -154,8 +147,7 @@ class Weighted:
             self._terms.append(_Term(np.ones((1, 1, 1)), *tie_cells(layout, 3)))
         self.n_weights = self._terms[0].n_free
         self.n_free = sum(term.n_free for term in self._terms)
-        self.generative = np.zeros(self.n_free)
-        self.generative[: self.n_weights] = 1.0
+        self.generative = (np.arange(self.n_free) < self.n_weights).astype(np.float64)
         self._shape, self._curves = logs.shape, curves
 
     def expand(self, free: Floats) -> Floats:
@@ -185,7 +177,7 @@ class Weighted:
         """Return the weight of each cell's logarithm, (n_cells, n_classes)."""
         return self._terms[0].look_up(free[: self.n_weights])
 
-    def _turned(self, free: Floats, how: Callable[[Floats], Floats]) -> Floats:
+    def _turned(self, free: Floats, how: Callable[[Floats], Any]) -> Floats:
         if not self._curves:
             return free
         added = free[self.n_weights :].reshape(-1, self._shape[2])
@@ -225,8 +217,8 @@ def tie_cells(layout: Layout, level: int) -> tuple[Ints, int]:
     4           value, class and parents' values      one per parameter
     ==========  ====================================  ===========================
 
-    The class node comes first. The last cell, which holds no parameter, has
-    the index one past the last weight.
+    The class node comes first. The last cell, which holds no parameter, has the index one past the
+    last weight.
     """
     n_classes = layout.n_classes
     ties = np.empty((layout.n_cells, n_classes), np.int64)
@@ -238,15 +230,10 @@ def tie_cells(layout: Layout, level: int) -> tuple[Ints, int]:
     n = 1 if level == 1 else n_classes
     for family in layout.families:
         values = np.tile(np.arange(family.arity), family.n_contexts)[:, None]
-        if level == 1:
-            ties[family.cells] = n
-            n += 1
-        elif level == 2:
-            ties[family.cells] = n + values
-            n += family.arity
-        else:
-            ties[family.cells] = n + values * n_classes + classes
-            n += family.arity * n_classes
+        if level == 3:
+            values = values * n_classes + classes
+        ties[family.cells] = n + (0 if level == 1 else values)
+        n += {1: 1, 2: family.arity, 3: family.arity * n_classes}[level]
     ties[-1] = n
     return ties, n
 

@@ -24,7 +24,7 @@ from tanager.loglinear.rows import LocatedTable
 from tanager.numerics import Floats, Ints
 from tanager.parameters import N_FOLDS, PARAMETERS, ParameterLearner
 from tanager.parameters.discriminative.forms import Curves, Direct, Extended, Form, Weighted
-from tanager.parameters.scores import MAX_NUMBER, FamilyCells, Layout
+from tanager.parameters.scores import MAX_NUMBER, FamilyCells, Layout, fill_tables
 from tanager.parameters.tables import Tables
 from tanager.progress import Progress
 from tanager.structure import FitPlan, Structure
@@ -114,17 +114,13 @@ class Problem:
 
     def form(self, logs: Floats) -> Form:
         """Return the parameterisation on top of sets of generative tables."""
-        if self.options.form == "direct":
+        options = self.options
+        if options.form == "direct":
             return Direct(logs, self.curves)
-        if self.options.form == "extended":
+        if options.form == "extended":
             return Extended(self.layout, logs)
-        return Weighted(
-            self.layout,
-            logs,
-            self.options.level,
-            correction=self.options.correction is not None,
-            curves=self.curves,
-        )
+        corrected, given = options.correction is not None, (self.layout, logs, options.level)
+        return Weighted(*given, correction=corrected, curves=self.curves)
 
     @cached_property
     def curves(self) -> list[Curves]:
@@ -171,16 +167,10 @@ class Problem:
 
     def held_out(self, fold: int) -> tuple[Form, FoldTables, FoldTables]:
         """Return the parameterisation, and the tables to train without a fold and to score it."""
-        n_folds = self.n_folds
-        train, score = np.full(n_folds, -1), np.full(n_folds, -1)
-        others = np.arange(n_folds) != fold
-        if _n_crossfit(self.options):
-            form = self.form(self.crossfitted)
-            train[others], score[fold] = np.flatnonzero(others), fold
-        else:
-            form = self.form(self.crossfitted[fold : fold + 1])
-            train[others], score[fold] = 0, 0
-        return form, train, score
+        folds, fitted = np.arange(self.n_folds), bool(_n_crossfit(self.options))
+        form = self.form(self.crossfitted if fitted else self.crossfitted[fold : fold + 1])
+        own, inside = folds * fitted, folds == fold
+        return form, np.where(inside, -1, own), np.where(inside, own, -1)
 
     def objective(
         self, form: Form, sets: FoldTables, chosen: Strengths | None, batch: int | None = None
@@ -252,10 +242,7 @@ class Problem:
             tol=LEFT * tol,
             first_step=None,
             sharp=SHARP,
-            batches=[
-                self.objective(form, tables, strengths, batch)
-                for batch in range(self.n_batches if self.n_batches > 1 else 0)
-            ],
+            batches=[self.objective(form, tables, strengths, at) for at in range(self.n_batches)],
             report=note,
         )
         progress.finish()
@@ -287,6 +274,17 @@ class Problem:
             strength[form.n_weights :] = strengths.correction
         return Penalty(strength, centre) if strength.any() else None
 
+    def fill(self, scores: Floats) -> Tables:
+        """Turn scores (n_cells, n_classes) into tables that cover every context."""
+        options, normalized = self.options, self.options.form == "extended"
+        if not normalized:
+            # A term shared by all classes cancels in P(y | x): the generative tables' is the
+            # starting point of the network's P(x).
+            means = self.all_rows[0].mean(axis=1, keepdims=True)
+            scores = scores - scores.mean(axis=1, keepdims=True) + means
+        given, shared = (self.layout, scores, self.seen(), self.base), options.level < 4
+        return fill_tables(*given, options.unseen, normalized=normalized, shared=shared)
+
     def seen(self) -> Floats:
         """Return how often each cell was seen, with a small amount if others of its curve were."""
         counts = self.layout.counts(self.trees)
@@ -301,8 +299,7 @@ class Problem:
         """Return the mask of class parameters if they are held fixed."""
         if self.options.fit_prior:
             return None
-        frozen = np.zeros(form.n_free, np.bool_)
-        n_classes = self.layout.n_classes
+        frozen, n_classes = np.zeros(form.n_free, np.bool_), self.layout.n_classes
         frozen[: 1 if self.options.level == 1 else n_classes] = True
         if isinstance(form, Weighted):
             frozen[form.n_weights : form.n_weights + n_classes] = True  # its corrections, if any
