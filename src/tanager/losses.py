@@ -51,8 +51,7 @@ class RowLoss(ABC):
 class NegativeLogLikelihood(RowLoss):
     r"""Generative: :math:`-\log p(x, c)` of the true class (equation 5).
 
-    Minimised by relative frequencies. Choose it to model the table
-    rather than the class.
+    Minimised by relative frequencies. Choose it to model the table rather than the class.
 
     Examples
     --------
@@ -63,8 +62,7 @@ class NegativeLogLikelihood(RowLoss):
 
     def rows(self, log_joint: Floats, y: Labels) -> tuple[Floats, Floats]:
         """Return each row's loss and its gradient."""
-        gradient = np.zeros_like(log_joint)
-        at = np.arange(y.shape[0])
+        at, gradient = np.arange(y.shape[0]), np.zeros_like(log_joint)
         gradient[at, y] = -1.0
         return -log_joint[at, y], gradient
 
@@ -108,8 +106,7 @@ class Margin(RowLoss):
     gamma : float, default=1
         Desired log-margin, positive.
     eta : float, default=1
-        Sharpness of the soft maximum over the other classes, at least 1;
-        1 sums over all other classes.
+        Sharpness of the soft maximum over the other classes, at least 1; 1 sums over them.
 
     Examples
     --------
@@ -150,9 +147,8 @@ class Margin(RowLoss):
 class HybridMargin(RowLoss):
     r"""A combination of generative and discriminative loss (equation 8).
 
-    :math:`-\log p(x, t) + \lambda` times the `Margin` loss. The likelihood
-    keeps the tables close to probabilities and regularises; the margin improves
-    accuracy.
+    :math:`-\log p(x, t) + \lambda` times the `Margin` loss. The likelihood regularises, and keeps the
+    tables close to probabilities; the margin improves accuracy.
 
     Parameters
     ----------

@@ -41,8 +41,8 @@ class DFE(ParameterLearner):
 
     References
     ----------
-    Su, Zhang, Ling and Matwin (2008), "Discriminative parameter learning for
-    Bayesian networks", ICML.
+    Su, Zhang, Ling and Matwin (2008), "Discriminative parameter learning for Bayesian networks",
+    ICML.
 
     Examples
     --------
@@ -70,8 +70,7 @@ class DFE(ParameterLearner):
         for family in layout.families:
             table = frequencies[family.cells].reshape(-1, family.arity, layout.n_classes)
             logs[family.cells] = self._log_share(table, axis=1).reshape(-1, layout.n_classes)
-        cell_counts = layout.counts(trees)
-        return fill_tables(layout, logs, cell_counts, base, "generative", normalized=True)
+        return fill_tables(layout, logs, layout.counts(trees), base, "generative", normalized=True)
 
     def _count(self, layout: Layout, counts: Counts, context: FitContext) -> Floats:
         """Return the frequencies, shape (n_cells, n_classes)."""
@@ -79,17 +78,13 @@ class DFE(ParameterLearner):
         sizes = np.array(held, np.int64).reshape(-1, 3)
         frequencies = np.zeros((layout.n_cells, layout.n_classes))
         totals = np.zeros((1 + int(sizes[:, 2].sum()), layout.n_classes))
-        rows = counts.rows
-        misses: list[float] = []
+        rows, misses = counts.rows, list[float]()
         context.progress.start("parameters", self.n_passes * rows.n_rows)
         for _ in range(self.n_passes):
             total_missed, missed = 0.0, np.zeros(1)
             for chunk in rows.chunks():
-                cells = layout.locate(chunk.codes)
-                weights = chunk.row_weights
-                native.add_misses(
-                    cells, sizes, chunk.labels, weights, self.m, frequencies, totals, missed
-                )
+                given = layout.locate(chunk.codes), sizes, chunk.labels, chunk.row_weights
+                native.add_misses(*given, self.m, frequencies, totals, missed)
                 total_missed += float(missed[0])
                 context.progress.advance(chunk.n_rows)
             misses.append(total_missed / rows.total_weight if rows.total_weight > 0 else 0.0)
@@ -99,7 +94,5 @@ class DFE(ParameterLearner):
 
     def _log_share(self, frequencies: Floats, axis: int) -> Floats:
         """Return the log of the m-estimate along an axis."""
-        size = frequencies.shape[axis]
-        total = frequencies.sum(axis=axis, keepdims=True) + self.m
-        shares: Floats = np.log((frequencies + self.m / size) / total)
-        return shares
+        added = frequencies + self.m / frequencies.shape[axis]
+        return np.asarray(np.log(added / (frequencies.sum(axis=axis, keepdims=True) + self.m)))

@@ -139,10 +139,9 @@ class MEstimate(_Additive):
     Parameters
     ----------
     m : float or "cv", default="cv"
-        The weight of the uniform distribution, in rows. ``"cv"`` picks the m
-        among 0, 0.05, 0.2, 1, 5 and 20 with the lowest log-loss on a hold-out set of
-        ``min(N / 10, 5000)`` training rows, then estimates from all rows. With fewer
-        than ten rows m is 1. ``m=0`` is approximated by 1e-10.
+        The weight of the uniform distribution, in rows. ``"cv"`` picks the m among 0, 0.05, 0.2, 1,
+        5 and 20 with the lowest log-loss on a hold-out set of ``min(N / 10, 5000)`` training rows
+        (1 with fewer than ten), then estimates from all rows. ``m=0`` is approximated by 1e-10.
 
     Notes
     -----
@@ -167,10 +166,9 @@ class MEstimate(_Additive):
     def choose(self, structure: Structure, counts: Counts, plan: FitPlan) -> MEstimate:
         """Choose m if it's "cv"."""
         self._check()
-        context = plan.context
         if self.m != "cv":
             return self
-        rows = counts.rows
+        context, rows = plan.context, counts.rows
         n_holdout = min(rows.n_rows // 10, self.max_holdout)
         if n_holdout == 0:
             return MEstimate(1.0)
@@ -178,18 +176,17 @@ class MEstimate(_Additive):
         bound = hash_bound(rows, seed, n_holdout, context)
         rest = Counts(rows.subset(Sample(seed, bound, inside=False)), context)
         codes, labels, weights = rows.subset(Sample(seed, bound)).gather()[:3]
-        prior = MEstimate(1.0).log_prior(rest.classes)
-        log_joints = np.tile(prior, (len(self.candidates), codes.shape[1], 1))
+        log_joints = np.tile(self.log_prior(rest.classes), (len(self.candidates), len(labels), 1))
         for at, tree in enumerate(rest.trees(structure)):  # built one at a time, then dropped
             members = family_members(structure, at)
             for m, log_joint in zip(self.candidates, log_joints, strict=True):
                 table = MEstimate(m).family(tree)
                 table.add_terms(codes, counts.domain.arities, members, log_joint)
+        known = weights if weights is not None and weights.sum() > 0 else None
         losses = {}
         for m, log_joint in zip(self.candidates, log_joints, strict=True):
             loss = -log_posterior(log_joint)[np.arange(len(labels)), labels]
-            weighted = weights is not None and weights.sum() > 0
-            losses[m] = float(np.average(loss, weights=weights if weighted else None))
+            losses[m] = float(np.average(loss, weights=known))
         best = min(losses, key=lambda m: losses[m])
         context.record("parameters").update(m=best, holdout_log_loss=losses)
         return MEstimate(best)
@@ -210,10 +207,9 @@ class MEstimate(_Additive):
 class Friedman(CountLearner):
     r"""Frequencies smoothed towards the feature's marginal by `n0` virtual rows.
 
-    Every context, however long, is smoothed towards the marginal over all classes, so a small
-    class is pulled towards the others.
-    Choose it to reproduce Friedman, Geiger and Goldszmidt (and the letter table
-    of Pernkopf and Bilmes); otherwise the m-estimate or the HDP is better.
+    Every context, however long, is smoothed towards the marginal over all classes, so a small class
+    is pulled towards the others. Choose it to reproduce Friedman, Geiger and Goldszmidt (and the
+    letter table of Pernkopf and Bilmes); otherwise the m-estimate or the HDP is better.
 
     Parameters
     ----------
@@ -228,9 +224,8 @@ class Friedman(CountLearner):
 
     References
     ----------
-    Friedman, N., Geiger, D. and Goldszmidt, M. (1997). Bayesian network
-    classifiers. Machine Learning 29, https://doi.org/10.1023/A:1007465528199,
-    equation 8.
+    Friedman, N., Geiger, D. and Goldszmidt, M. (1997). Bayesian network classifiers. Machine
+    Learning 29, https://doi.org/10.1023/A:1007465528199, equation 8.
 
     Examples
     --------

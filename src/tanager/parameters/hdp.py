@@ -37,8 +37,7 @@ class HDP(CountLearner):
     Parameters
     ----------
     tying : {'level', 'parent', 'single'}
-        Which nodes of a family's tree share a concentration: those of a level,
-        the children of one node, or all.
+        Which nodes of a family's tree share a concentration: a level, a node's children, or all.
     shape, rate : float
         The Gamma prior on every concentration. ``shape=0, rate=0`` is the improper
         prior of the paper's text, which leaves levels with one or two nodes undetermined.
@@ -62,10 +61,9 @@ class HDP(CountLearner):
 
     References
     ----------
-    F. Petitjean, W. Buntine, G. I. Webb and N. Zaidi (2018), "Accurate parameter
-    estimation for Bayesian network classifiers using hierarchical Dirichlet
-    processes", Machine Learning 107, https://doi.org/10.1007/s10994-018-5718-0,
-    section 4.
+    F. Petitjean, W. Buntine, G. I. Webb and N. Zaidi (2018), "Accurate parameter estimation for
+    Bayesian network classifiers using hierarchical Dirichlet processes", Machine Learning 107,
+    https://doi.org/10.1007/s10994-018-5718-0, section 4.
 
     Examples
     --------
@@ -169,16 +167,12 @@ class TiedTree(NamedTuple):
 
 def tie(tree: ContextTree, tying: str) -> TiedTree:
     """Tie concentrations: one for a level's nodes, a node's children, or all but the root."""
-    group = np.zeros(tree.n_nodes, np.int64)
-    n_groups = 1
     if tying == "level":
-        for d in range(1, tree.depth + 1):
-            group[tree.nodes(d)] = d - 1
-        n_groups = tree.depth
-    elif tying == "parent":
-        group = tree.node_parent
-        n_groups = int(tree.level_node[-2])
-    return TiedTree(tree, group, n_groups, -1 if tying == "single" else 0)
+        depth = np.repeat(np.arange(-1, tree.depth), np.diff(tree.level_node))
+        return TiedTree(tree, np.maximum(depth, 0), tree.depth, 0)
+    if tying == "parent":
+        return TiedTree(tree, tree.node_parent, int(tree.level_node[-2]), 0)
+    return TiedTree(tree, np.zeros(tree.n_nodes, np.int64), 1, -1)
 
 
 @dataclass(frozen=True)
@@ -193,9 +187,8 @@ class Estimate:
 
     def table(self) -> TreeTable:
         """Return the estimates as a table on the tree."""
-        return TreeTable(
-            self.tied.tree.without_counts(), self.log_prob, self.log_escape, inherit=True
-        )
+        contexts = self.tied.tree.without_counts()
+        return TreeTable(contexts, self.log_prob, self.log_escape, inherit=True)
 
     def spread(self) -> FamilyTable | None:
         """Return the variances of the estimates."""

@@ -89,9 +89,8 @@ class Hybrid(Trained, ParameterLearner):
         stage = "tables by gradient"
         model, info = self.train_tables(slots, rows, context, key=(TRAINING_STREAM,), stage=stage)
         record.update(info)
-        shapes = [arities[family_members(structure, at)] for at in range(len(parents))]
-        tables = [
-            DenseTable(model.table(slots, at, 0).reshape(*shape, n_classes).copy())
-            for at, shape in enumerate(shapes)
-        ]
+        tables = []
+        for at in range(len(parents)):
+            shape = *arities[family_members(structure, at)], n_classes
+            tables.append(DenseTable(model.table(slots, at, 0).reshape(shape).copy()))
         return Tables(model.prior.copy(), tuple(tables))

@@ -30,14 +30,12 @@ if TYPE_CHECKING:
     from tanager.counts import Contexts
     from tanager.parameters.tables import DenseTable, GroupedTable, TreeTable
 
-
 MOST_LOOKUPS = 1 << 22  # entries in the materialised look-up tables of all views
 FEW_ROWS = 16  # up to which indexing all groups at once is cheaper than one call each
 # Cells of the dense part: few in absolute terms, or relative to the cells of the tree.
 SMALL_CELLS = 1 << 14
 LARGE_CELLS = 1 << 20
 DENSE_FACTOR = 4
-
 
 # Maps a feature and groups of its values to the code row with those groups.
 View = Callable[[int, Groups], int]
@@ -66,7 +64,7 @@ class _Views(NamedTuple):
 
     def add(self, codes: Codes, arities: Ints) -> tuple[Codes, Ints]:
         """Return codes and arities with one additional row per view."""
-        n_views, n_features, n_rows = len(self.groups), codes.shape[0], codes.shape[1]
+        n_views, (n_features, n_rows) = len(self.groups), codes.shape
         if n_views == 0:
             return codes, arities
         out = np.empty((n_features + n_views, n_rows), codes.dtype)
@@ -167,10 +165,8 @@ class TreeRows(NamedTuple):
         entries = nodes[order]
         sizes = np.diff(tree.node_start)[entries]
         cell_start = starts_of(sizes)
-        # The cells of the entries, in order.
-        cells = np.arange(cell_start[-1]) + np.repeat(
-            tree.node_start[entries] - cell_start[:-1], sizes
-        )
+        moved = np.repeat(tree.node_start[entries] - cell_start[:-1], sizes)
+        cells = np.arange(cell_start[-1]) + moved  # of the entries, in order
         rows = cls(
             table.shorter(n_dense).to_dense().log_prob.ravel(),
             first.astype(np.int32),

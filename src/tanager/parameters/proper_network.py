@@ -6,24 +6,24 @@ through the features from the leaves, divide each table by its sum over the feat
 multiply that sum, a function of the parents' values and the class, into the table of the last of
 those parents, whose family contains them all, and finally into the class prior.
 
-The network's P(x) doesn't matter for complete rows, but determines how
-unknown values are summed out. Among the functions that are a sum of one term per
-family, `to_network` takes the one that maximises the likelihood of the rows:
+The network's P(x) doesn't matter for complete rows, but determines how unknown values are summed
+out. Among the functions that are a sum of one term per family, `to_network` takes the one that
+maximises the likelihood of the rows:
 
 .. math:: \sum_i \langle T_i, \varphi_i \rangle - \log \sum_{x, y} \exp(s(x, y) + \sum_i \varphi_i)
 
-where :math:`T_i` is the joint distribution of feature i and its parents, summed over
-the class. It is concave; at the maximum the network's own marginals are
-:math:`T_i`, so its class probabilities with nothing observed are close to the
-class frequencies. Close, not equal: no sum of one term per family cancels the effect of sharp
-scores on P(x). If the data's P(y) and P(x_i, y) are also given, it's the maximum of
+where :math:`T_i` is the joint distribution of feature i and its parents, summed over the class. It
+is concave; at the maximum the network's own marginals are :math:`T_i`, so its class probabilities
+with nothing observed are close to the class frequencies. Close, not equal: no sum of one term per
+family cancels the effect of sharp scores on P(x). If the data's P(y) and P(x_i, y) are also given,
+it's the maximum of
 
 .. math:: \dots + a \sum_y P(y) \log P_h(y)
           + \frac{b}{n} \sum_i \sum_{x_i, y} P(x_i, y) \log P_h(y \mid x_i),
 
-which ties the network's predictions given nothing or one feature to the counts. a and b grow
-as long as too many of the class probabilities given a value are outside the sampling error
-and that halves their number.
+which ties the network's predictions given nothing or one feature to the counts. a and b grow as
+long as too many of the class probabilities given a value are outside the sampling error and that
+halves their number.
 """
 
 from __future__ import annotations
@@ -168,10 +168,8 @@ class FamilyLayout:
         self._order, self._shapes = structure.topological_order(), shapes
         place = {at: number for number, at in enumerate(self._order)}
         above = structure.holders()
-        members = [
-            (*parents, feature)
-            for feature, parents in zip(structure.selected, structure.parent_indices, strict=True)
-        ]
+        pairs = zip(structure.selected, structure.parent_indices, strict=True)
+        members = [(*parents, feature) for feature, parents in pairs]
         sizes = [prod(shapes[at][:-2]) for at in self._order]
         arities = [shapes[at][-2] for at in self._order]
         contexts, links = starts_of(sizes)[:-1], []
@@ -280,15 +278,14 @@ def log_conditional(shares: Floats) -> Floats:
 def smooth_shares(weighed: Floats, row: float) -> tuple[Floats, float]:
     """Return P(x | parents) from weights (*parents, x), and its leave-one-out log-likelihood.
 
-    `row` is the mean weight of a row.
-
     Frequencies are smoothed towards those given one parent fewer, by the number of virtual rows
-    with the highest leave-one-out likelihood.
+    (each of the mean weight `row`) with the highest leave-one-out likelihood.
     """
     n_parents, n_groups = weighed.ndim - 1, weighed.shape[-1]
-    shares = weighed.reshape(-1, n_groups).sum(axis=0) + row / n_groups
+    alone = weighed.reshape(-1, n_groups).sum(axis=0)
+    shares = alone + row / n_groups
     shares /= shares.sum()
-    likelihood = float((weighed.reshape(-1, n_groups).sum(axis=0) * np.log(shares)).sum())
+    likelihood = float((alone * np.log(shares)).sum())
     for depth in range(1, n_parents + 1):
         held = weighed.sum(axis=tuple(range(depth, n_parents)))
         total, above = held.sum(axis=-1, keepdims=True), np.expand_dims(shares, depth - 1)

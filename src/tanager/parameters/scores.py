@@ -21,7 +21,7 @@ Training doesn't move unseen cells, so `fill_tables` fills them:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -113,9 +113,7 @@ class FamilyCells:
         known &= np.append(keys, -1)[found] == wanted
         return np.where(known, found, -1)
 
-    def find(
-        self, values: Sequence[NDArray[np.integer]] | NDArray[np.integer], blank: int
-    ) -> NDArray[np.int32]:
+    def find(self, values: Iterable[NDArray[np.integer]], blank: int) -> NDArray[np.int32]:
         """Return each row's cell given the members' values, (n_members, n_rows), or `blank`."""
         *parents, own = values
         context = np.zeros(len(own), np.int64)
@@ -165,11 +163,9 @@ class Layout:
 
     def check_memory(self, context: FitContext, copies: int) -> None:
         """Refuse so many copies of all scores beyond the memory limit."""
-        numbers = (f.n_contexts * f.arity * self.n_classes for f in self.families)
-        sizes = {
-            name: 8 * copies * number
-            for name, number in zip(self.structure.features, numbers, strict=True)
-        }
+        each = 8 * copies * self.n_classes
+        numbers = (each * family.n_contexts * family.arity for family in self.families)
+        sizes = dict(zip(self.structure.features, numbers, strict=True))
         context.check_tables(sizes, self.n_classes)
 
     @property
@@ -213,16 +209,15 @@ class Layout:
 
 def _read_rows(table: FamilyTable, contexts: Ints, shape: tuple[int, ...]) -> Floats:
     """Return a table's rows for the given contexts, shape (n_contexts * arity, n_classes)."""
-    arity, depth = shape[-1], len(shape) - 1
+    arity, own = shape[-1], np.arange(shape[-1])
     out = np.zeros((contexts.shape[1] * arity, table.n_classes))
     step = max(1, GRID_ROWS // arity)
     for low in range(0, contexts.shape[1], step):
         part = contexts[:, low : low + step]
-        grid = np.empty((depth + 1, part.shape[1] * arity), np.uint16)
-        grid[:depth] = np.repeat(part, arity, axis=1)
-        grid[depth] = np.tile(np.arange(arity, dtype=np.uint16), part.shape[1])
+        grid = np.vstack([np.repeat(part, arity, axis=1), np.tile(own, part.shape[1])])
         rows = slice(low * arity, low * arity + grid.shape[1])
-        table.add_terms(grid, np.array(shape), np.arange(depth + 1), out[rows])
+        given = grid.astype(np.uint16), np.array(shape), np.arange(len(shape))
+        table.add_terms(*given, out[rows])
     return out
 
 
@@ -281,9 +276,8 @@ def _fill(
 
 def _read_levels(family: FamilyCells, table: FamilyTable) -> list[Floats]:
     """Return a table's rows: for shorter contexts if the family has them, then for full ones."""
-    first = family.depth if family.contexts is None else 0
     levels = []
-    for depth in range(first, family.depth + 1):
+    for depth in range(family.depth if family.contexts is None else 0, family.depth + 1):
         shorter = table if depth == family.depth else _truncate(table, depth)
         shape = (*family.shape[:depth], family.arity)
         found = _read_rows(shorter, family.prefix_values(depth), shape)
@@ -297,11 +291,10 @@ def _truncate(table: FamilyTable, depth: int) -> FamilyTable:
         # A dense table has no shorter contexts: use the mean over the longer ones.
         drop = tuple(range(depth, len(table.member_arities) - 1))
         return DenseTable(np.ascontiguousarray(table.to_dense().log_prob.mean(axis=drop)))
-    tree = table.contexts
-    if not table.backoff:
-        shape = (*tree.context_arities[1 : depth + 1], tree.arity, table.n_classes)
-        return DenseTable(np.full(shape, -np.log(tree.arity)))
-    return table.shorter(depth)
+    if table.backoff:
+        return table.shorter(depth)
+    *above, arity = table.member_arities
+    return DenseTable(np.full((*above[:depth], arity, table.n_classes), -np.log(arity)))
 
 
 def _coarser(
@@ -318,24 +311,20 @@ def _coarser(
         np.add.at(mass, above, masses[0])
         sums.insert(0, total)
         masses.insert(0, mass)
-    rows: list[Floats] = []
-    for d in range(depth):
-        default = rows[d - 1][family.prefix_parents(d)] if d else None
-        mean = sums[d] / np.maximum(masses[d], np.finfo(float).tiny)[:, :, None]
-        known = masses[d][:, :, None] > 0
-        if default is None:
-            # A value never seen: the same for all classes, unless the base knows better.
-            default = upper[0] if upper else own.mean(axis=0, keepdims=True)
-        rows.append(np.where(known, mean, default))
-    return rows, rows[-1][family.prefix_parents(depth)]
+    # A value never seen: the same for all classes, unless the base knows better.
+    default, rows = upper[0] if upper else own.mean(axis=0, keepdims=True), list[Floats]()
+    for d, (total, mass) in enumerate(zip(sums[:-1], masses[:-1], strict=True)):
+        mean = total / np.maximum(mass, np.finfo(float).tiny)[:, :, None]
+        rows.append(np.where(mass[:, :, None] > 0, mean, default))
+        default = rows[d][family.prefix_parents(d + 1)]
+    return rows, default
 
 
 def _tree_table(family: FamilyCells, rows: Sequence[Floats]) -> TreeTable:
     """Attach a copy of the seen contexts to each class, with full rows at every node."""
     assert family.contexts is not None
     n_classes = rows[0].shape[2]
-    sizes = [r.shape[0] for r in rows]
-    classes = np.arange(n_classes)[:, None]
+    sizes, classes = [len(one) for one in rows], np.arange(n_classes)[:, None]
     # The nodes of a level: classes major, contexts minor; the root is a level of its own.
     child: list[Ints] = [np.array([1])]
     value: list[Ints] = [np.zeros(1, np.int64), np.arange(n_classes)]
@@ -353,16 +342,11 @@ def _tree_table(family: FamilyCells, rows: Sequence[Floats]) -> TreeTable:
     n_nodes = low + n_classes * sizes[-1]
     child.append(np.full(n_classes * sizes[-1] + 1, n_nodes))
     # The root is never reached, since every class has a node: it has no cells.
-    start = np.concatenate([[0], np.arange(n_nodes) * family.arity])
-    contexts = Contexts.from_nodes(
-        family.arity,
-        (n_classes, *family.shape[:-1]),
-        np.concatenate(value),
-        np.concatenate(parent),
-        np.concatenate(child),
-        start.astype(np.int64),
-        np.tile(np.arange(family.arity), n_nodes - 1),
-    )
+    start = np.append(0, np.arange(n_nodes) * family.arity)
+    values = np.tile(np.arange(family.arity), n_nodes - 1)
+    nodes = np.concatenate(value), np.concatenate(parent), np.concatenate(child)
+    arities = n_classes, *family.shape[:-1]
+    contexts = Contexts.from_nodes(family.arity, arities, *nodes, start, values)
     log_prob = np.concatenate([row.transpose(2, 0, 1).ravel() for row in rows])
     uniform = np.full(n_nodes, -np.log(family.arity))  # of the root; the others have all values
     return TreeTable(contexts, log_prob, uniform, inherit=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import compress
 from math import prod
 
 import numpy as np
@@ -131,8 +132,7 @@ class GroupedTable(_Stored):
     @property
     def n_numbers(self) -> int:
         """Number of entries in `log_prob`."""
-        n_contexts = prod(self.log_group.shape[:-2])
-        return n_contexts * self.member_arities[-1] * self.n_classes
+        return prod(self.log_group.shape[:-2]) * self.log_within.size
 
     @cached_property
     def log_prob(self) -> Floats:
@@ -324,22 +324,16 @@ class Tables(_Stored):
     def _pack(self, structure: Structure) -> Packed:
         # Packed once per structure. The pair is replaced atomically, so that threads with other
         # structures never see half of it.
-        held = self._last_packed
-        pair = held[0] if held else None
-        if pair is None or pair[0] is not structure:
+        known, packed = self.__dict__.get("_packed", (None, None))
+        if packed is None or known is not structure:
             families = [
                 (family_members(structure, at), table)
                 for at, table in enumerate(self.families)
                 if not isinstance(table, TreeTable)
             ]
-            pair = (structure, Packed.of(families, len(structure.names)))
-            held[:] = [pair]
-        return pair[1]
-
-    @cached_property
-    def _last_packed(self) -> list[tuple[Structure, Packed]]:
-        # A list, so that the frozen object can be updated.
-        return []
+            packed = Packed.of(families, len(structure.names))
+            self.__dict__["_packed"] = structure, packed
+        return packed
 
 
 def family_members(structure: Structure, at: int) -> Ints:
@@ -354,20 +348,19 @@ def drop_unread(
     parents, families = [], []
     places = zip(structure.selected, structure.parent_indices, tables.families, strict=True)
     for feature, held, table in places:
-        kept = list(range(len(held)))
         if isinstance(table, GroupedTable):
             wanted = required[feature] if required else ()
-            kept = [
-                at
-                for at, one in enumerate(table.groups)
-                if len(one) == 1 or one.any() or held[at] in wanted
+            read = [
+                len(group) == 1 or bool(group.any()) or parent in wanted
+                for parent, group in zip(held, table.groups, strict=True)
             ]
-        if isinstance(table, GroupedTable) and len(kept) < len(held):
-            unread = tuple(axis for axis in range(len(held)) if axis not in kept)
-            log = np.ascontiguousarray(table.log_group.squeeze(unread))
-            groups = [table.member_groups[at] for at in (*kept, -1)]
-            table = GroupedTable.of_groups(log, table.log_within, groups)
-        parents.append(tuple(held[at] for at in kept))
+            if not all(read):
+                unread = tuple(axis for axis, one in enumerate(read) if not one)
+                log = np.ascontiguousarray(table.log_group.squeeze(unread))
+                groups = list(compress(table.member_groups, [*read, True]))
+                table = GroupedTable.of_groups(log, table.log_within, groups)
+                held = tuple(compress(held, read))
+        parents.append(held)
         families.append(table)
     if tuple(parents) == structure.parent_indices:
         return structure, tables
