@@ -147,8 +147,8 @@ class Margin(RowLoss):
 class HybridMargin(RowLoss):
     r"""A combination of generative and discriminative loss (equation 8).
 
-    :math:`-\log p(x, t) + \lambda` times the `Margin` loss. The likelihood regularises, and keeps the
-    tables close to probabilities; the margin improves accuracy.
+    :math:`-\log p(x, t) + \lambda` times the `Margin` loss. The likelihood keeps the tables near
+    probabilities and regularises; the margin improves accuracy.
 
     Parameters
     ----------

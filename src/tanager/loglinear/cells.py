@@ -131,11 +131,11 @@ class TableSteps:
             if not inside:
                 continue
             size = prod(n_ordered[at] for at in inside)
-            cells = places[(..., *chosen)].reshape(-1, size)
             if len(inside) == 1:
                 matrix = step_matrix(size, size, smooth=False)
             else:
                 matrix = corner_matrix(*n_ordered, opposite=relation(*asked) < 0)
+            cells = places[(..., *chosen)].reshape(-1, size)
             cells = cells[cells[:, 0] >= 0]
             self._parts.append((cells, matrix))
             self.bound(cells, asked[inside[0]])
@@ -163,14 +163,13 @@ class Terms:
     the columns in `signs`, at most two per family, see `can_hold`. A pair of ordered
     members with a slant has one curve, along it.
 
-    starts: shape (n_families,); each family's first cell.
-    n_parents: shape (n_families,); each family's number of parents.
-    depths: shape (n_cells,); the same of each cell's family; -1 for the class node.
-    owners: shape (n_cells,); each cell's family; -1 for the class node.
+    starts, blank, n_parents: shape (n_families,); each family's first cell, cell of zeros, and
+        number of parents.
+    owners, depths: shape (n_cells,); each cell's family and its number of parents; -1 for the class
+        node.
     mass: shape (n_cells,); the weight of each cell's rows.
     n_columns: columns of scores: one per class, or for two classes a single one, the second's score
         minus the first's.
-    blank: shape (n_families,); each family's cell of zeros.
     joint: the tables used by rows.
     steps: the scores that rise or fall, with the bounds of the parameters.
     """
@@ -187,12 +186,10 @@ class Terms:
         self.families = tuple(families)
         self.slants = tuple(slants) or (None,) * len(self.families)
         self._signs: Signs = signs or {}
-        self.columns = columns
+        self.columns, self.n_classes = columns, rows.domain.n_classes
+        self.n_columns = 1 if self.n_classes == 2 else self.n_classes
         arities = columns.arities.tolist()
         self._shapes = [tuple(arities[column] for column in family) for family in self.families]
-        n_classes = rows.domain.n_classes
-        self.n_classes = n_classes
-        self.n_columns = 1 if n_classes == 2 else n_classes
         tables = join_families(self.families, columns, rows.n_rows, self.n_columns)
         weighed = weigh_joints(tables, columns, rows, context)
         masses = _family_masses(self.families, tables, weighed)
@@ -340,17 +337,13 @@ class Terms:
         theirs = {key: at for at, key in enumerate(zip(other.families, other.slants, strict=True))}
         for at, key in enumerate(zip(self.families, self.slants, strict=True)):
             if key in theirs:
-                before = theirs[key]
-                out[self.cells(at)] = free[other.cells(before)]
+                out[self.cells(at)] = free[other.cells(theirs[key])]
         return out
 
     def family_scores(self, scores: Floats) -> list[Floats]:
         """Return each family's scores, one per class, (*arities, n_classes)."""
-        out: list[Floats] = []
-        for at, shape in enumerate(self._shapes):
-            cells = by_class(scores[self.cells(at).ravel()])
-            out.append(cells.reshape(*shape, self.n_classes))
-        return out
+        whole = by_class(scores)
+        return [whole[self.cells(at)] for at in range(len(self.families))]
 
 
 def by_class(scores: Floats) -> Floats:

@@ -138,11 +138,11 @@ class Fit(NamedTuple):
 
 def fit_bytes(terms: Terms, names: Sequence[str]) -> dict[str, int]:
     """Return the approximate bytes that a fit of terms takes, by the feature they are of."""
-    copies = 2 * remembered(terms.n_cells * terms.n_columns) + WORKING
+    each = 8 * terms.n_columns * (2 * remembered(terms.n_cells * terms.n_columns) + WORKING)
     cells = np.bincount(terms.owners[1:], minlength=len(terms.families)).tolist()
     sizes = dict.fromkeys(names, 0)
     for family, number in zip(terms.families, cells, strict=True):
-        sizes[names[family[-1] % len(names)]] += 8 * copies * number * terms.n_columns
+        sizes[names[family[-1] % len(names)]] += each * number
     return sizes
 
 

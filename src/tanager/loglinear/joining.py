@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Chunk, Codes, Domain, Groups, Rows
 from tanager.engines import FitContext, Sums
-from tanager.numerics import Floats, Ints, starts_of
+from tanager.numerics import Floats, Ints, split_by_size, starts_of
 from tanager.progress import Progress
 
 JoinedTable = tuple[tuple[int, ...], tuple[int, ...]]  # columns, and the families over them
@@ -73,8 +73,7 @@ def join_families(
 ) -> list[JoinedTable]:
     """Combine families of the same columns into one table and, with many rows, more of them.
 
-    Each goes into the table that it enlarges least. `n_scores` is the number of scores per joint
-    value.
+    Each goes into the table that it enlarges least. `n_scores` are the scores per joint value.
     """
     same: dict[tuple[int, ...], list[int]] = {}
     for at, family in enumerate(families):
@@ -82,10 +81,8 @@ def join_families(
     alone: list[JoinedTable] = [(members, tuple(inside)) for members, inside in same.items()]
     if n_rows < FEWEST_ROWS:
         return alone
-    most = n_rows // ROWS_PER_VALUE
-    cap = min(MOST_JOINT // n_scores, most)
-    radices = [int(arity) + 1 for arity in columns.arities]
-    joined = join_sets(list(same), radices, cap, most)
+    most, radices = n_rows // ROWS_PER_VALUE, (columns.arities + 1).tolist()
+    joined = join_sets(list(same), radices, min(MOST_JOINT // n_scores, most), most)
     if len(joined) == len(alone):
         return alone
     return [(held, tuple(at for one in chosen for at in alone[one][1])) for held, chosen in joined]
@@ -160,17 +157,10 @@ def weigh_joints(
     tables: Sequence[JoinedTable], columns: Columns, rows: Rows, context: FitContext
 ) -> list[Floats]:
     """Return the weight of the rows with each joint value of each table, (*(arity + 1))."""
-    batches: list[list[tuple[int, ...]]] = []
-    room = 0
-    for members, _ in tables:
-        size = prod(int(columns.arities[c]) + 1 for c in members)
-        if not batches or room + size > MOST_WEIGHED:
-            batches.append([])
-            room = 0
-        batches[-1].append(members)
-        room += size
+    held = [members for members, _ in tables]
+    sizes = [prod(int(columns.arities[c]) + 1 for c in members) for members in held]
     out: list[Floats] = []
-    for batch in batches:
+    for batch in split_by_size(held, sizes, MOST_WEIGHED):
         pass_ = _WeighPass(_Lookups.of(batch, columns))
         out += context.engine.run(pass_, rows, Progress(), "joint values")
     return out
@@ -277,8 +267,7 @@ class Joint:
         each = np.repeat(numbers, np.diff(starts, prepend=0))
         where = Places.of([members for members, _ in tables], columns, places)
         if locate_wide is not None and wide:
-            own_starts = starts[len(tables) : -1].tolist()
-            where = where._replace(wide=partial(locate_wide, own_starts))
+            where = where._replace(wide=partial(locate_wide, starts[len(tables) : -1].tolist()))
         sources = _Sources(starts_of(each), np.concatenate(found).astype(np.int32), n_cells)
         return cls(starts[: len(tables)], int(starts[-1]), where, sources)
 

@@ -115,9 +115,7 @@ class LocatedTable:
     def __init__(
         self, joint: Joint, rows: Rows, context: FitContext, folds: Fold | FoldPlan | None = None
     ) -> None:
-        self.n_rows = rows.n_rows
-        self._joint = joint
-        self._engine = context.engine
+        self.n_rows, self._joint, self._engine = rows.n_rows, joint, context.engine
         # No sum over rows exceeds 2^52 steps of the grid.
         top = ceil(log2(rows.total_weight)) if rows.total_weight > 0 else 0
         self._scale = 2.0 ** (50 - top)
@@ -201,16 +199,12 @@ class _Locator:
 
     def __call__(self, piece: Piece[Chunk]) -> Iterator[LocatedRows]:
         for chunk in piece.chunks():
-            folds, weights = NO_FOLDS, chunk.weights
+            folds = NO_FOLDS
             if self.folds is not None:
                 folds = folds_of(self.folds.seed, chunk.indices, self.folds.n_folds)
-            yield LocatedRows(
-                *self.places.locate(chunk.codes),
-                chunk.labels,
-                np.zeros(0) if weights is None else weights,
-                folds,
-                chunk.start,
-            )
+            located = self.places.locate(chunk.codes)
+            weights = np.zeros(0) if chunk.weights is None else chunk.weights
+            yield LocatedRows(*located, chunk.labels, weights, folds, chunk.start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -231,19 +225,9 @@ class _SumPass(Sums):
         return np.zeros(2), np.zeros(self.tables.shape)
 
     def update(self, state: LossSums, chunk: LocatedRows) -> LossSums:
-        native.evaluate_sums(
-            chunk.cells,
-            self.starts,
-            chunk.wide,
-            chunk.labels,
-            chunk.weights,
-            chunk.folds,
-            self.sets if chunk.folds.size else self.sets[:1],
-            self.tables,
-            int(self.squared),
-            self.scale,
-            *state,
-        )
+        rows = chunk.cells, self.starts, chunk.wide, chunk.labels, chunk.weights, chunk.folds
+        sets = self.sets if chunk.folds.size else self.sets[:1]
+        native.evaluate_sums(*rows, sets, self.tables, int(self.squared), self.scale, *state)
         return state
 
 

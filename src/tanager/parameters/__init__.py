@@ -46,9 +46,8 @@ STREAM = 7  # key of the random streams of learners that sample
 class ParameterLearner(Estimator, ABC):
     """Estimates the tables of a given structure.
 
-    As in scikit-learn, `__init__` only stores its parameters; `learn` doesn't modify the
-    object. A learner that selects something on held-out rows (such as its smoothing) does so in
-    `choose`.
+    As in scikit-learn, `__init__` only stores its parameters; `learn` doesn't modify the object. A
+    learner that selects something on held-out rows (such as its smoothing) does so in `choose`.
     """
 
     @property
@@ -64,8 +63,8 @@ class ParameterLearner(Estimator, ABC):
         ----------
         structure : Structure
         counts : Counts
-            ``counts.trees(structure)`` has every family's context tree;
-            ``counts.rows`` are the training rows themselves.
+            ``counts.trees(structure)`` has every family's context tree; ``counts.rows`` are the
+            training rows themselves.
         plan : FitPlan
             The fit's settings and what it has learned so far. Diagnostics go to
             ``plan.context.record("parameters")``.
@@ -186,12 +185,11 @@ class TablePrior:
 
     Notes
     -----
-    Learners from counts add the prior as counts: each context is estimated from
-    ``n + strength * p``. Learners trained on rows, such as the default, get that many copies of
-    your rows, with the feature's values distributed as in the prior. Parents of the structure
-    that the prior doesn't mention, or a class it doesn't mention, share the rows evenly. The
-    structure must have the arcs in the prior. With a network, its codes are used, and
-    ``structure="auto"`` is its structure.
+    Learners from counts add the prior as counts: each context is estimated from ``n + strength *
+    p``. Learners trained on rows, such as the default, get that many copies of your rows, with the
+    feature's values distributed as in the prior. Parents of the structure, or a class, that the
+    prior doesn't mention share the rows evenly. The structure must have the arcs in the prior.
+    With a network, its codes are used, and ``structure="auto"`` is its structure.
 
     Examples
     --------

@@ -54,8 +54,8 @@ class _Additive(CountLearner):
 class MaximumLikelihood(_Additive):
     r"""Relative frequencies; zeros become `epsilon`, then the table is renormalised.
 
-    The estimate used by Pernkopf and Bilmes. Choose it to reproduce their results;
-    otherwise the m-estimate or the HDP is better calibrated.
+    The estimate used by Pernkopf and Bilmes. Choose it to reproduce their results; otherwise the
+    m-estimate or the HDP is better calibrated.
 
     Parameters
     ----------

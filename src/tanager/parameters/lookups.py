@@ -114,8 +114,7 @@ class Packed(NamedTuple):
     def add_terms(self, codes: Codes, arities: Ints, out: Floats) -> None:
         """Add each row's terms, for every class, to out (n_rows, n_classes)."""
         read, sizes = self.views.add(codes, arities)
-        flat = (self.members, self.member_start, self.flat, self.flat_start)
-        native.add_dense_terms(read, sizes, *flat, out)
+        native.add_dense_terms(read, sizes, *self[:4], out)
 
     def add_each_term(self, codes: Codes, arities: Ints, outs: Iterable[Floats]) -> None:
         """Add each family's terms to its own array, (n_rows, n_classes)."""

@@ -166,8 +166,7 @@ class FamilyLayout:
 
     def __init__(self, structure: Structure, shapes: Sequence[tuple[int, ...]]) -> None:
         self._order, self._shapes = structure.topological_order(), shapes
-        place = {at: number for number, at in enumerate(self._order)}
-        above = structure.holders()
+        place, above = {at: i for i, at in enumerate(self._order)}, structure.holders()
         pairs = zip(structure.selected, structure.parent_indices, strict=True)
         members = [(*parents, feature) for feature, parents in pairs]
         sizes = [prod(shapes[at][:-2]) for at in self._order]
@@ -181,7 +180,7 @@ class FamilyLayout:
                 own = [digits[held.index(parent)] for parent in members[at][:-1]]
                 links[-1] = contexts[number] + np.ravel_multi_index(own, shapes[at][:-2])
         self._families = (
-            starts_of([s * arity for s, arity in zip(sizes, arities, strict=True)])[:-1],
+            starts_of(np.multiply(sizes, arities))[:-1],
             contexts,
             starts_of(arities)[:-1],
             np.array(sizes, np.int64),
@@ -209,11 +208,9 @@ class FamilyLayout:
         """Turn scores (n_cells, n_classes), which may be changed, into a network."""
         log_prior, log_total = log_prior.copy(), np.zeros(1)
         conditionals, shares = np.empty((2, *scores.shape))
-        values = np.empty((self._n_values, scores.shape[1]))
-        native.share_families(
-            *self._families, scores, log_prior, log_total, conditionals, shares, values
-        )
-        return SharedFamilies(scores, log_prior, float(log_total[0]), conditionals, shares, values)
+        found = conditionals, shares, np.empty((self._n_values, scores.shape[1]))
+        native.share_families(*self._families, scores, log_prior, log_total, *found)
+        return SharedFamilies(scores, log_prior, float(log_total[0]), *found)
 
     def class_loss(self, found: SharedFamilies, observed: ClassShares) -> tuple[float, Floats]:
         """Return the negated class terms of a network, and their gradient in the cells' scores."""

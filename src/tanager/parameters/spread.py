@@ -54,15 +54,14 @@ def count_spread(
     down from all but the root, whose own is the same for all classes. `doubt` (n_cells,) is an
     additional variance. Without `backoff`, None for a table too large to materialise.
     """
-    own, escape = _variation(cells, totals[tree.cell_nodes()]), _variation(unseen, totals)
-    own += doubt
+    own = _variation(cells, totals[tree.cell_nodes()]) + doubt
     if shares is not None:
         own[: tree.level_cell[1]] = 0.0
         for depth in range(2, tree.depth + 1):
             at = slice(int(tree.level_cell[depth]), int(tree.level_cell[depth + 1]))
             own[at] += shares[at] ** 2 * own[tree.cell_parent[at]]
-    contexts = tree.without_counts()
-    table = TreeTable(contexts, own, escape, inherit=shares is not None, backoff=backoff)
+    given = tree.without_counts(), own, _variation(unseen, totals)
+    table = TreeTable(*given, inherit=shares is not None, backoff=backoff)
     found = from_root(table).compact()
     if not isinstance(found, TreeTable):
         return found
@@ -96,19 +95,16 @@ def reaches(spread: Tables, level: float) -> tuple[Tables, Tables]:
 
 def _mapped(spread: Tables, values: Floats) -> Tables:
     """Return the tables with each level replaced by a value, (256,)."""
-    families = []
-    for table in spread.families:
-        found = at_levels(table, level_codes(table), values)
-        families.append(from_root(found) if isinstance(found, TreeTable) else found)
+    found = (at_levels(table, level_codes(table), values) for table in spread.families)
+    families = (from_root(one) if isinstance(one, TreeTable) else one for one in found)
     return Tables(values[_nearest(spread.log_prior)], tuple(families), normalized=False)
 
 
 def spread_of_families(prior: Floats, families: Sequence[FamilyTable | None]) -> Tables | None:
     """Return the variances of a network, at the nearest levels; None if any is unknown."""
-    known = [family for family in families if family is not None]
-    if len(known) < len(families):
+    found = [at_levels(one, level_codes(one)) for one in families if one is not None]
+    if len(found) < len(families):
         return None
-    found = [at_levels(family, level_codes(family)) for family in known]
     return Tables(LEVELS[_nearest(prior)], tuple(found), normalized=False)
 
 
@@ -191,12 +187,10 @@ def scale_entries(entries: Floats, rows: RowCells, wanted: Floats) -> Floats:
     out = entries.copy()
     for _ in range(ROUNDS):
         down = rows.totals(out)
-        np.maximum(down, LEAST, out=down)
-        np.divide(1.0, down, out=down)
+        np.divide(1.0, np.maximum(down, LEAST, out=down), out=down)
         steady = STEADY * down.mean(axis=0)
         less = rows.share(down, len(out)) + steady
-        np.square(down, out=down)
-        down *= wanted
+        np.multiply(np.square(down, out=down), wanted, out=down)
         out *= np.sqrt((rows.share(down, len(out)) + steady) / less)
         del down  # the next round has its own
     return out

@@ -213,10 +213,9 @@ class TreeTable(_Stored):
 
     def shorter(self, n_parents: int) -> TreeTable:
         """Return the table with the first parents only; itself if that is all of them."""
-        tree = self.contexts
-        if n_parents + 1 == tree.depth:
+        if n_parents + 1 == self.contexts.depth:
             return self
-        less = tree.truncate(n_parents + 1)
+        less = self.contexts.truncate(n_parents + 1)
         cells, nodes = self.cell_log_prob[: less.n_cells], self.node_log_escape[: less.n_nodes]
         return TreeTable(less, cells, nodes, self.inherit)
 
@@ -241,7 +240,7 @@ class TreeTable(_Stored):
                 seen = prefix * width + tree.node_value[nodes]
             start = tree.node_start[nodes.start : nodes.stop + 1]
             cells = slice(int(start[0]), int(start[-1]))
-            node = np.repeat(np.arange(start.shape[0] - 1), np.diff(start))
+            node = np.repeat(np.arange(len(start) - 1), np.diff(start))
             written = np.repeat(self.node_log_escape[nodes, None], tree.arity, axis=1)
             if self.inherit:
                 written += rows[seen]

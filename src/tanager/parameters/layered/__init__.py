@@ -45,10 +45,9 @@ MOST_INPUT_NUMBERS = 1 << 20  # in a network whose edges are used only by P(x)
 class Layered(GroupedLearner):
     r"""One network from layers of smooth scores: each feature alone, with one parent, with more.
 
-    The score of a class is a sum over features. A feature contributes a smooth curve
-    over its values and, layer by layer, tables of its groups given its first,
-    first two, ... parents. The models of every depth, and generative tables,
-    are pooled by the geometric mean of their posteriors,
+    The score of a class is a sum over features. A feature contributes a smooth curve over its
+    values and, layer by layer, tables of its groups given its first, first two, ... parents. The
+    models of every depth, and generative tables, are pooled by the geometric mean of posteriors,
 
     .. math:: P(y \mid x) \propto e^{b_y} \prod_m P_m(y \mid x)^{a_m}
 
@@ -70,25 +69,20 @@ class Layered(GroupedLearner):
     Notes
     -----
     The strength of each layer's ridge is chosen on held-out rows. Relative strengths within a layer
-    are estimated from the fit itself, by its evidence: uninformative curves and tables shrink.
+    are estimated from the fit itself, by its evidence: uninformative curves and tables shrink. A
+    generative model that predicts held-out rows worse than the class frequencies is overfitting
+    noise, so it's left out.
 
-    A feature is fine as a child and coarse as a parent: adjacent ordered values
-    are grouped according to their classes (`tanager.codes.groups.learn_groups`).
-    A pool of log-linear models on one structure is a log-linear model on it,
-    so the result is one set of tables and, if the structure has no
-    immoralities, a proper network, with marginals, explanations and exports.
+    A feature is fine as a child and coarse as a parent: adjacent ordered values are grouped
+    according to their classes (`tanager.codes.groups.learn_groups`). A pool of log-linear models on
+    one structure is a log-linear model on it, so the result is one set of tables and, if the
+    structure has no immoralities, a proper network, with marginals, explanations and exports.
 
-    Folds are honest: cut points (``bins="fine"``) never use the class; groups,
-    structure, scores and tables are learned for each fold from the rows outside
-    it. From 50,000 rows on, all folds share the groups and structure of all
-    rows, since a single fold hardly affects them. A structure that is given,
+    Folds are honest: cut points (``bins="fine"``) never use the class; groups, structure, scores
+    and tables are learned for each fold from the rows outside it. From 50,000 rows on, all folds
+    share the groups and structure of all rows, since a single fold hardly affects them; fewer are
+    gathered in memory and processed on one thread, whatever the engine. A structure that is given,
     not learned, is the same in all folds.
-
-    Fewer than 50,000 rows are gathered in memory and processed on one thread,
-    whatever the engine.
-
-    A generative model that predicts held-out rows worse than the class frequencies
-    is overfitting noise, so it's left out.
 
     P(x) keeps two parents per feature even if the scores use fewer: redundant
     columns would otherwise count as independent evidence as soon as some
@@ -107,10 +101,9 @@ class Layered(GroupedLearner):
 
     References
     ----------
-    Genest and Zidek (1986), DOI 10.1214/ss/1177013825: the logarithmic opinion
-    pool. MacKay (1992), DOI 10.1162/neco.1992.4.3.415: strengths by evidence.
-    Eilers and Marx (1996), DOI 10.1214/ss/1038425655: a ridge on differences of
-    adjacent scores.
+    Genest and Zidek (1986), DOI 10.1214/ss/1177013825: the logarithmic opinion pool. MacKay (1992),
+    DOI 10.1162/neco.1992.4.3.415: strengths by evidence. Eilers and Marx (1996), DOI
+    10.1214/ss/1038425655: a ridge on differences of adjacent scores.
 
     Examples
     --------

@@ -57,10 +57,11 @@ class Trial:
     def of(cls, parts: Sequence[Part], held: Sequence[Rows], *, apart: bool) -> Trial:
         """Gather the rows."""
         chunks = [rows.gather() for rows in held]
-        known = [
-            np.tile(np.log(part.smoothed_shares), (chunk.n_rows, 1))
-            for part, chunk in zip(parts, chunks, strict=True)
-        ]
+        known = []
+        for part, chunk in zip(parts, chunks, strict=True):
+            # One virtual row is spread evenly over the classes.
+            smoothed = part.class_counts + 1.0 / len(part.class_counts)
+            known.append(np.tile(np.log(smoothed / smoothed.sum()), (chunk.n_rows, 1)))
         labels = np.concatenate([chunk.labels for chunk in chunks])
         weights = np.concatenate([chunk.row_weights for chunk in chunks])
         return cls(labels, weights, np.concatenate(known), parts, held, apart)
@@ -118,15 +119,13 @@ class Smooth(_Judged):
     """
 
     def __init__(self, depth: int, settings: Settings, shallower: Smooth | None = None) -> None:
-        self.depth = depth
-        self.settings = settings
+        self.depth, self.settings = depth, settings
         # A table needs a prior about three times as strong as the tables it refines.
         self.place: int = FIRST if shallower is None else min(shallower.place + 1, LAST)
         self._before = [STRENGTHS[FIRST]] * depth  # strengths of the layers with fewer parents
         if shallower is not None:
             self._before = [*shallower._before, STRENGTHS[shallower.place]]
-        self.passes = 0
-        self._shallower = shallower
+        self.passes, self._shallower = 0, shallower
         self._converged: bool | None = None  # None without a final fit, if it has no share
         self._fits: list[tuple[Terms, Fit]] = []  # for the trial's parts
         self._relative: Floats | None = None  # (n_families,): precisions in the last fit
@@ -147,7 +146,7 @@ class Smooth(_Judged):
 
         def judge(place: int, at: int) -> Floats:
             if (place, at) not in said:
-                start = last[at] or self._first(terms[at], at)
+                start = last[at] or self._carried(terms[at], at)
                 last[at] = fit = self._fit(trial.parts[at], rows[at], place, start, self.settings)
                 found[place, at] = fit._replace(curvature=None)
                 held = asked[at] if asked else rows[at]
@@ -172,15 +171,14 @@ class Smooth(_Judged):
         least = LEAST_GAIN / float(trial.weights.sum())
         start = max(self.place, FIRST + 1) if self._apart(trial.parts[0]) else self.place
         self.place = climb(gain, start, len(STRENGTHS), least)
-        parts = range(len(terms))
-        self.tell(trial, [judge(self.place, at) for at in parts])
-        fits = [found[self.place, at] for at in parts]
+        self.tell(trial, [judge(self.place, at) for at in range(len(terms))])
+        fits = [found[self.place, at] for at in range(len(terms))]
         if len(terms) == 1 and last[0] is not None:  # with several, none has the terms of all rows
             fits[0] = fits[0]._replace(curvature=last[0].curvature)
         self._fits = list(zip(terms, fits, strict=True))
 
-    def _first(self, terms: Terms, at: int) -> Floats | None:
-        """Return the starting point for a part of the trial."""
+    def _carried(self, terms: Terms, at: int) -> Floats | None:
+        """Return the shallower member's parameters for a part of the trial."""
         if self._shallower is None:
             return None
         other, fit = self._shallower._fits[at]
@@ -191,7 +189,7 @@ class Smooth(_Judged):
         self._check_memory([part])
         terms, rows = part.terms(self.depth), part.located(self.depth)
         fit = next((fit for known, fit in self._fits if known is terms), None)
-        strongest = self.place if fit is not None else min(self.place + 2, len(STRENGTHS) - 1)
+        strongest = min(self.place + 2, LAST) if fit is None else self.place
         finer = FINER_OF_MANY if part.has_many_rows else FINER_OF_FEW
         for place in range(strongest, self.place - 1, -1):
             settings = self.settings if place > self.place else self.settings.finer(finer)
@@ -199,20 +197,14 @@ class Smooth(_Judged):
         assert fit is not None
         self._converged, self._fits, self._relative = fit.converged, [], fit.relative
         cells = terms.scores(fit.free)
-        values, groups = part.by_feature(self.depth, terms.family_scores(cells))
-        return MemberScores(by_class(cells[:1])[0], values, groups)
+        by_feature = part.by_feature(self.depth, terms.family_scores(cells))
+        return MemberScores(by_class(cells[:1])[0], *by_feature)
 
     def _fit(
-        self,
-        part: Part,
-        rows: LocatedTerms,
-        place: int,
-        start: Floats | Fit | None,
-        settings: Settings,
+        self, part: Part, rows: LocatedTerms, place: int, start: Floats | Fit | None, how: Settings
     ) -> Fit:
-        layers, terms = self.layers(part, place), part.terms(self.depth)
-        given = terms, rows, layers, part.class_shares
-        fit = fit_scores(*given, start=start, settings=settings, adapt=True)
+        given = part.terms(self.depth), rows, self.layers(part, place), part.class_shares
+        fit = fit_scores(*given, start=start, settings=how, adapt=True)
         self.passes += fit.passes
         return fit
 
@@ -262,10 +254,9 @@ class Generative(_Judged):
         """Predict the left-out rows with tables from the others."""
         said = []
         for part, rows in zip(trial.parts, trial.held, strict=True):
-            counts = part.grouped_counts
             structure, tables = self._tables(part, intervals=False)
-            held = group_codes(rows.gather().codes, part.groups)
-            said.append(log_posterior(tables.log_joint(structure, held, counts.domain.arities)))
+            codes = group_codes(rows.gather().codes, part.groups)
+            said.append(log_posterior(tables.log_joint(structure, codes, part.group_arities)))
         self.tell(trial, said)
 
     def scores(self, part: Part) -> MemberScores:
@@ -316,13 +307,13 @@ def fit_shares(trial: Trial, said: Sequence[Floats]) -> Floats:
         first_step=None,
         bounds=(np.zeros(n_members), np.full(n_members, np.inf)),
     ).at
-    if trial.pool_loss(said, shares)[0] <= trial.pool_loss(said, 0.0 * shares)[0]:
+    none = trial.pool_loss(said, 0.0 * shares)[0]
+    if trial.pool_loss(said, shares)[0] <= none:
         return shares
     from scipy.optimize import minimize_scalar
 
     part = minimize_scalar(lambda part: trial.pool_loss(said, part * shares)[0], bounds=(0.0, 1.0))
-    better = float(part.fun) < trial.pool_loss(said, 0.0 * shares)[0]
-    return shares * (float(part.x) if better else 0.0)
+    return shares * (float(part.x) if float(part.fun) < none else 0.0)
 
 
 def judge_pool(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, list[float] | None]:
@@ -331,8 +322,8 @@ def judge_pool(members: Sequence[Member], trial: Trial | None) -> tuple[Floats, 
         return np.full(len(members), 1.0 / len(members)), None
     said = [member.held_out for member in members]
     shares = fit_shares(trial, said)
-    total = float(trial.weights.sum())
-    return shares, [trial.pool_loss(said, shares)[0] / total, *(member.loss for member in members)]
+    pooled = trial.pool_loss(said, shares)[0] / float(trial.weights.sum())
+    return shares, [pooled, *(member.loss for member in members)]
 
 
 def held_out_rows(
@@ -364,24 +355,21 @@ def project_tables(structure: Structure, tables: Tables, counts: Counts, signs: 
     """Return tables of an `apart` structure, with those of the signed features projected."""
     if not signs:
         return tables
-    families = []
-    for feature, table in zip(structure.selected, tables.families, strict=True):
+    families = list(tables.families)
+    for at, (feature, table) in enumerate(zip(structure.selected, families, strict=True)):
         if feature in signs:
-            n_ordered = counts.domain.n_ordered[feature]
-            logs = table.to_dense().log_prob.copy()
+            n_ordered, logs = counts.domain.n_ordered[feature], table.to_dense().log_prob
             rows = counts.values[feature][:n_ordered].sum(axis=1)
-            logs[:n_ordered] = project_scores(logs[:n_ordered], signs[feature], rows)
-            table = DenseTable(logs)
-        families.append(table)
+            projected = project_scores(logs[:n_ordered], signs[feature], rows)
+            families[at] = DenseTable(np.concatenate([projected, logs[n_ordered:]]))
     return Tables(tables.log_prior, tuple(families), normalized=False)
 
 
 def project_scores(scores: Floats, signs: NDArray[np.int8], weights: Floats) -> Floats:
     """Return scores (n_ordered, n_classes) that rise and fall as required, close to the given ones.
 
-    Differences to a reference (the class with a sign; with one that
-    rises and one that falls, the mean of the others) are replaced by their
-    isotonic regression, weighted by the rows of each value.
+    Differences to a reference (the class with a sign; with one that rises and one that falls, the
+    mean of the others) are replaced by their isotonic regression, weighted by each value's rows.
 
     >>> scores = np.array([[0.0, 0.3], [0.0, 0.1], [0.0, 0.5]])
     >>> project_scores(scores, np.array([0, 1], np.int8), np.ones(3)).round(2).tolist()

@@ -25,7 +25,7 @@ from tanager.loglinear.cells import Terms
 from tanager.loglinear.curves import LEAST_SLANTED, Signs, Slant, can_hold, find_slants, scales
 from tanager.loglinear.joining import Columns
 from tanager.loglinear.rows import LocatedTerms
-from tanager.numerics import Floats
+from tanager.numerics import Floats, Ints
 from tanager.parameters.tables import FamilyTable, GroupedTable
 from tanager.structure import FitPlan, KTree, Structure
 from tanager.structure.ktree import ROOMY_PARENTS, Room
@@ -159,13 +159,12 @@ class Part:
     def find_lines(self) -> dict[int, Floats]:
         """Return a straight line for each numeric feature, an addend per ordered value."""
         out: dict[int, Floats] = {}
-        domain, numbers = self.rows.domain, self.plan.numbers
+        numbers = self.plan.numbers
         for feature in self.structure.selected if numbers else ():
-            n_ordered = domain.n_ordered[feature]
+            n_ordered = self.rows.domain.n_ordered[feature]
             if LEAST_LINED <= n_ordered <= MOST_LINED and feature not in self.signs:
-                weights = self.value_weights[feature][:n_ordered]
                 values = np.arange(n_ordered, dtype=np.uint16)
-                line = scales(values, weights, numbers[feature])[1]
+                line = scales(values, self.value_weights[feature][:n_ordered], numbers[feature])[1]
                 if line is not None:
                     out[feature] = line
         return out
@@ -186,6 +185,11 @@ class Part:
         return Counts(group_rows(rows, self.groups), self.context)
 
     @property
+    def group_arities(self) -> Ints:
+        """The number of groups of each feature."""
+        return self.grouped_counts.domain.arities
+
+    @property
     def class_counts(self) -> Floats:
         """The weight of each class among the rows to learn from."""
         return self.grouped_counts.classes
@@ -195,12 +199,6 @@ class Part:
         """The class shares in the rows to learn from."""
         total = float(self.class_counts.sum())
         return self.class_counts / total if total > 0 else self.class_counts
-
-    @property
-    def smoothed_shares(self) -> Floats:
-        """The same with one virtual row, spread evenly over the classes."""
-        smoothed = self.class_counts + 1.0 / len(self.class_counts)
-        return smoothed / smoothed.sum()
 
     @cached_property
     def columns(self) -> Columns:
@@ -223,11 +221,8 @@ class Part:
                 start = n_features if len(parents) == 1 else 2 * n_features
                 families.append(tuple(start + one for one in (*parents, feature)))
                 slants.append(slant)
-            signs = {
-                at + start: sign
-                for at, sign in self.signs.items()
-                for start in (0, n_features, 2 * n_features)
-            }
+            starts = range(0, 3 * n_features, n_features)
+            signs = {at + start: sign for at, sign in self.signs.items() for start in starts}
             given = families, self.columns, self.rows, self.context, signs, slants
             self._terms[depth] = Terms(*given)
         return self._terms[depth]
@@ -294,10 +289,10 @@ class Part:
 
     def n_numbers(self, depth: int | None = None) -> int:
         """Return how many numbers the tables of groups have, using up to `depth` parents."""
-        sizes, domain = [int(groups.max()) + 1 for groups in self.groups], self.rows.domain
+        sizes = [int(groups.max()) + 1 for groups in self.groups]
         held = self._families if depth is None else self._read
-        families = [(feature, *parents[:depth]) for feature, parents in held]
-        return domain.n_classes * sum(prod(sizes[one] for one in family) for family in families)
+        tables = (prod(sizes[one] for one in (feature, *above[:depth])) for feature, above in held)
+        return self.rows.domain.n_classes * sum(tables)
 
     def located(self, depth: int) -> LocatedTerms:
         """Return the rows as cells of the terms."""
@@ -376,8 +371,5 @@ def _shorten(structure: Structure, reads: Mapping[int, int]) -> Structure:
             if one in parents[other] and one not in kept[other]:
                 kept[other].add(one)  # so that connected parents stay connected
                 waiting.append(other)
-    rest = tuple(
-        tuple(parent for parent in held if parent in kept[feature])
-        for feature, held in parents.items()
-    )
-    return Structure(structure.names, structure.selected, rest)
+    rest = (tuple(p for p in held if p in kept[feature]) for feature, held in parents.items())
+    return Structure(structure.names, structure.selected, tuple(rest))

@@ -186,9 +186,8 @@ class _Pooled:
             one.log_joint(self.given, rows.codes, part.rows.domain.arities)
             for one in (tree, tables)
         )
-        return float(
-            np.average(alone[:, 0] - np.logaddexp.reduce(joint, axis=1), weights=rows.weights)
-        )
+        gap = alone[:, 0] - np.logaddexp.reduce(joint, axis=1)
+        return float(np.average(gap, weights=rows.weights))
 
 
 class _Inputs(NamedTuple):
@@ -203,8 +202,8 @@ class _Inputs(NamedTuple):
     def of(cls, part: Part) -> _Inputs:
         """Estimate it from the training rows."""
         structure, n_features = part.structure, part.rows.domain.n_features
-        pairs = zip(structure.selected, structure.parent_indices, strict=True)
-        families = [tuple(n_features + i for i in (*parents, one)) for one, parents in pairs]
+        pairs = zip(structure.parent_indices, structure.selected, strict=True)
+        families = [tuple(n_features + one for one in (*above, own)) for above, own in pairs]
         tables = [(family, (at,)) for at, family in enumerate(families)]
         total = float(part.class_counts.sum())
         found = [
@@ -251,9 +250,8 @@ class SampledRows(NamedTuple):
     def places(self, arrays: Sequence[Floats]) -> RowCells:
         """Return each row's entries in arrays laid end to end.
 
-        The arrays are those of the class node, the values, and the groups of features.
-
-        They are (1, n_classes), (arity, n_classes) and (*parent_groups, n_groups, n_classes).
+        They are the class node's, (1, n_classes), those of the features' values, (arity,
+        n_classes), and those of their groups, (*parent_groups, n_groups, n_classes).
         """
         structure, groups = self.part.structure, group_codes(self.codes, self.part.groups)
         read = [self.codes[[one]] for one in structure.selected]
@@ -297,8 +295,7 @@ def fit_variances(
     if known is not None:
         structure, spread = known
         codes = group_codes(rows.codes, rows.part.groups)
-        arities = np.array([int(one.max()) + 1 for one in rows.part.groups])
-        by_scores = spread.log_joint(structure, codes, arities)
+        by_scores = spread.log_joint(structure, codes, rows.part.group_arities)
         gap = drawn - of_log_odds(by_scores, chances)
         by_chance = float(np.maximum(gap, 0.0, out=gap).mean())
         del gap
