@@ -56,9 +56,10 @@ def in_blocks(rows, block_rows):
     return Rows.in_memory(rows.domain, codes, labels, weights, block_rows=block_rows)
 
 
-def learn(learner, rows, structure, *, n_jobs=None):
+def learn(learner, rows, structure, *, n_jobs=None, intervals=False):
     context = FitContext(engine=LocalEngine(n_jobs))
-    tables = learner.learn(structure, Counts(rows, context), FitPlan(context))
+    plan = FitPlan(context, intervals=intervals)
+    tables = learner.learn(structure, Counts(rows, context), plan)
     return tables, context.info.get("parameters", {})
 
 

@@ -186,7 +186,7 @@ class Discriminative(ParameterLearner):
         tables = problem.fill(problem.form(problem.all_rows).expand(free)[0])
         if structure.is_moral() and not tables.normalized:
             tables = to_network(structure, tables, problem.base)
-        return with_spread(tables, problem, free, strengths)
+        return with_spread(tables, problem, free, strengths) if plan.intervals else tables
 
     def _check(self) -> None:
         """Raise a ConfigurationError for invalid options."""
