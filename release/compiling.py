@@ -25,7 +25,8 @@ HERE = Path(__file__).parent
 FREE_THREADED = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 # Sanitizers check what is written, whatever becomes of it: further optimisation of their checks
 # takes three times as long to compile.
-LEVEL = "-O1" if "-fsanitize" in os.environ.get("CFLAGS", "") else "-O3"
+_GIVEN = os.environ.get("CFLAGS", "")
+LEVEL = "-O1" if "-fsanitize" in _GIVEN else "-O0" if "-O0" in _GIVEN.split() else "-O3"
 # No operation is fused or reordered: the same numbers on every machine. Loops need not mind
 # errno and floating-point traps, which nobody reads.
 FLAGS = [LEVEL, "-std=c11", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
