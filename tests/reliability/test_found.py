@@ -3,6 +3,7 @@
 import gzip
 import struct
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -244,10 +245,12 @@ def test_names_that_are_no_files_are_refused(tmp_path, name):
 
 
 def test_the_whole_disk_is_no_table():
-    with pytest.raises(DataError, match=r"entries|cannot be read"):
-        Dataset("disk", "/").fingerprint()
-    with pytest.raises(DataError, match=r"entries|cannot be read"):
-        Dataset("disk", "/").check()
+    # On Linux, what can't be read is in here; the rest of the disk only takes long to list.
+    root = "/proc" if Path("/proc/self").is_dir() else "/"
+    with pytest.raises(DataError, match="cannot be read"):
+        Dataset("disk", root).fingerprint()
+    with pytest.raises(DataError, match="cannot be read"):
+        Dataset("disk", root).check()
 
 
 def test_a_folder_that_changes_while_it_is_listed_is_told_of(tmp_path, monkeypatch):
