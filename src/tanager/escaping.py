@@ -46,11 +46,7 @@ def cut_list(names: Sequence[str], most: int = 20) -> str:
 
 
 def template_environment(*packages: str, markup: bool = True) -> Any:
-    """Return an environment for the templates of packages; the first that has one wins.
-
-    In templates of markup, everything else is escaped, and bidirectional marks are written as
-    escape sequences.
-    """
+    """Return an environment for packages' templates; the first wins, and markup is escaped."""
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 

@@ -112,10 +112,7 @@ class Estimator(_Ground):
         below: float = inf,
         most: float | None = None,
     ) -> None:
-        """Refuse parameters that aren't numbers above 0, or, if allowed, zero or None.
-
-        They are less than `below`, or with `most` at most that.
-        """
+        """Refuse all but numbers above 0, within limits, and, if allowed, zero or None."""
         allowed = none * "None, or " + f"a number {'from 0 on' if zero else 'above 0'}"
         if most is not None:
             allowed += f", at most {most:g}"

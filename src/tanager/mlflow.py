@@ -22,9 +22,9 @@ def log_model(model: BayesNetClassifier, name: str = "model", **options: Any) ->
     model : BayesNetClassifier
     name : str, default="model"
     **options
-        Those of ``mlflow.pyfunc.log_model``: `registered_model_name`, `input_example`, ...
-        MLflow infers a signature from `input_example` and then enforces its types; without
-        one, columns are matched and converted as in `predict`.
+        Those of ``mlflow.pyfunc.log_model``: `registered_model_name`, `input_example`, ... MLflow
+        infers a signature from `input_example` and enforces its types; without one, columns are
+        matched and converted as in `predict`.
 
     Returns
     -------

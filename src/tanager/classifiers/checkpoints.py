@@ -36,10 +36,7 @@ _DELETE = "Delete the folder to fit from the start."
 
 
 class FitCheckpoint:
-    """The state of a fit in a folder, valid only for the same options and data.
-
-    It replaces the context's engine with one that journals its passes.
-    """
+    """The state of a fit in a folder; the context gets an engine that journals its passes."""
 
     def __init__(
         self,

@@ -42,10 +42,9 @@ def expect_and_maximise(
 ) -> tuple[Tables, Counts, dict[str, Any]]:
     """Learn tables from their own expected counts, by exact inference, until convergence.
 
-    Starts from the rows without gaps in a family. If the learner's tables aren't estimates of
-    probabilities, HDP tables compute the expectations. Stops once the log-likelihood per row
-    changes by less than `tol` nats. Returns the tables, their expected counts, and a record:
-    `rounds`, `converged`, and the `log_likelihood` of known values before each round and after.
+    Starts from the rows without gaps in a family, and stops once the log-likelihood per row changes
+    by less than `tol` nats. If the learner's tables aren't probabilities, HDP tables compute the
+    expectations. Returns the tables, their expected counts, and a record.
     """
     expected, trace, by = counts, list[float](), learner if learner.generative else HDP()
     draft = replace(plan, intervals=False)
@@ -117,10 +116,7 @@ def complete_rows(counts: Counts, plan: FitPlan, most_draws: int = MOST_DRAWS) -
 
 
 def _within(values: Floats, groups: Groups) -> Floats | None:
-    """Return the cumulative, smoothed P(value | group, class), (n_groups * n_classes, arity).
-
-    None if every value is a group of its own.
-    """
+    """Return the cumulative P(value | group, class), (n_groups * n_classes, arity), if needed."""
     if tells_all(groups):
         return None
     inside = groups == np.arange(groups.max() + 1)[:, None]  # (n_groups, arity)

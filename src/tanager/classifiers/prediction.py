@@ -107,8 +107,7 @@ class NetworkPredictor(Classifier):
         >>> [clf.predict_interval([["a"]])[0, 0].round(2).tolist() for clf in (few, many)]
         [[0.38, 0.78], [0.65, 0.69]]
         """
-        score = partial(interval_of_codes, level=check_share("level", level))
-        return predict_log_joint(self._asked(), X, self.engine, self.n_jobs, score)
+        return self._scores(X, partial(interval_of_codes, level=check_share("level", level)))
 
     def predict_set(
         self, X: Any, *, coverage: float = 0.9, per_class: bool = False
@@ -161,7 +160,20 @@ class NetworkPredictor(Classifier):
 
     def predict_joint_log_proba(self, X: Any) -> Floats:
         """Return log P(class, row), shape (n_rows, n_classes)."""
-        return predict_log_joint(self._asked(), X, self.engine, self.n_jobs)
+        return self._scores(X)
+
+    def _scores(self, X: Any, score: Score = Network.log_joint_of_codes) -> Floats:
+        """Return log P(class, row) of every row, or another score of its codes."""
+        network = self._asked()
+        few = network.codebook.few.encode(X)
+        if few is not None:
+            return score(network, few)
+        table, engine = (
+            MatchedTable.of(network.codebook, X),
+            resolve_engine(self.engine, self.n_jobs),
+        )
+        parts = [batch.log_joint for batch in score_table(network, table, engine, score)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def score_samples(self, X: Any) -> Floats:
         """Return log P(row), the class summed out: low for unusual rows.
@@ -312,22 +324,6 @@ class ScoredBatch(NamedTuple):
 
     log_joint: Floats  # (n_rows, n_classes): log P(class, row)
     rows: CodedBatch
-
-
-def predict_log_joint(
-    network: Network,
-    X: Any,
-    engine: str | Engine,
-    n_jobs: int | None,
-    score: Score = Network.log_joint_of_codes,
-) -> Floats:
-    """Return log P(class, row) of every row, (n_rows, n_classes), or another score of its codes."""
-    few = network.codebook.few.encode(X)
-    if few is not None:
-        return score(network, few)
-    table, engine = MatchedTable.of(network.codebook, X), resolve_engine(engine, n_jobs)
-    parts = [batch.log_joint for batch in score_table(network, table, engine, score)]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def score_table(

@@ -120,8 +120,7 @@ class EdgeConfidence(EqualByArrays):
     def structure(self, threshold: float | None = None) -> Structure:
         """Return the averaged structure: the edges above a threshold, by default Scutari's.
 
-        Each edge has its more frequent direction. Edges are added in order of confidence;
-        one that would close a cycle is left out.
+        Each edge has its more frequent direction; the less confident edge of a cycle is left out.
         """
         limit = self.threshold if threshold is None else threshold
         index = {name: at for at, name in enumerate(self.names)}
@@ -159,8 +158,7 @@ def confidence_threshold(strengths: Floats) -> float:
     """
     if strengths.size == 0:
         return 0.0
-    knots = np.unique(np.clip(strengths, 0.0, 1.0))
-    ends = np.unique(np.concatenate([[0.0], knots, [1.0]]))
+    ends = np.unique([0.0, *np.clip(strengths, 0.0, 1.0), 1.0])
     widths = np.diff(ends)
     heights = (strengths[None, :] <= ends[:-1, None]).mean(axis=1)  # F on [ends[i], ends[i+1])
     share = float(heights[np.searchsorted(np.cumsum(widths), 0.5 * widths.sum() - 1e-12)])

@@ -98,10 +98,7 @@ class KDB(StructureLearner):
 
 
 def feature_order(counts: Counts, *, adjusted: bool) -> Ints:
-    """Return the features by decreasing information about the class.
-
-    Ties go to the earlier column; if adjusted, when many are no better than chance, by name.
-    """
+    """Return the features by information about the class, ties by column, or name if adjusted."""
     if not adjusted:
         return information_order(counts.mi())
     names, information = counts.domain.names, adjusted_mi(counts)
@@ -125,8 +122,7 @@ def choose_parents(
 ) -> list[tuple[int, ...]]:
     """Return up to k earlier features as each one's parents: required ones, then the best.
 
-    If moral, they are the best k of one earlier feature and its parents: the set with the
-    greatest sum, all connected to each other.
+    If moral, they are connected: the best k of one earlier feature and its parents, by their sum.
     """
     limits = limits or Limits.none([""] * order.shape[0])
     parents: list[tuple[int, ...]] = [()] * order.shape[0]

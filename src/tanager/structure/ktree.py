@@ -115,10 +115,7 @@ class KTree(StructureLearner):
         return Structure.from_parents(domain.names, parents)
 
     def most(self, n_rows: int, *, roomy: bool = True) -> int:
-        """Return the maximum number of parents that this many rows can distinguish from noise.
-
-        `roomy`: whether parents beyond the second also need `Room`.
-        """
+        """Return how many parents rows can tell from noise; if `roomy`, the third needs `Room`."""
         given = self.max_parents
         if isinstance(given, str) and given == "auto":
             if n_rows < THIRD_PARENT_ROWS:
@@ -169,13 +166,11 @@ def heaviest_tree(
 ) -> list[tuple[int, ...]]:
     """Return up to k parents per feature in a k-tree of high weight.
 
-    Grown from the heaviest pair: the next feature is the one with the most
-    weight to the best k of one feature in the tree and its parents. Parents
-    are sorted by decreasing weight, required ones first; ties go to the earlier column.
-
-    With limits, a feature waits for its required parents and, if possible, for earlier
-    tiers; the required parents of a feature must be joined by required arcs (`Limits.moral`).
-    A feature has no parents beyond the second that its table has no `room` for, unless required.
+    Grown from the heaviest pair: the next feature is the one with the most weight to the best k of
+    one feature in the tree and its parents. Parents are sorted by decreasing weight, required ones
+    first; ties go to the earlier column. With limits, a feature waits for its required parents,
+    which required arcs must join (`Limits.moral`), and, if possible, for earlier tiers. A feature
+    has no parents beyond the second that its table has no `room` for, unless required.
 
     >>> heaviest_tree(np.array([[0, 3, 1], [3, 0, 2], [1, 2, 0.0]]), 1)
     [(), (0,), (1,)]
@@ -268,11 +263,8 @@ def _next(best: Floats, parents: Collection[int], limits: Limits) -> int:
 
 
 def _paired(counts: Counts, limits: Limits | None) -> Ints:
-    """Return the features that may have parents, ascending: all, or the most informative.
-
-    The number of pairs grows with the square of the number of features, and with few rows
-    the largest of very many gains is chance.
-    """
+    """Return the features that may have parents, ascending: all, or the most informative."""
+    # Pairs grow with the square of the features, and the largest of very many gains is chance.
     if counts.domain.n_features <= MOST_PAIRED:
         return np.arange(counts.domain.n_features)
     arcs = enumerate(limits.required if limits is not None else ())

@@ -111,10 +111,7 @@ class Tries(NamedTuple):
         trees: Sequence[ContextTree],
         check: Callable[[Mapping[str, int], int], None] = lambda *_: None,
     ) -> Tries:
-        """Build the tries of families, in order of selection, from their trees.
-
-        `check` gets the bytes of a feature's trie, and the number of classes, before it is built.
-        """
+        """Build the tries of families from their trees; `check` gets a trie's bytes before."""
         level_start, member = [0], list[int]()
         levels: list[_ParentLevel] = []
         for (feature, parents), tree in zip(families, trees, strict=True):
@@ -151,11 +148,9 @@ class Tries(NamedTuple):
 class LeaveOneOut(Sums):
     """A pass that sums the leave-one-out losses of some features, given earlier ones.
 
-    The result is the sums of losses, in whole units, shape (max_k + 1,
-    n_features), and every chunk's odds or posteriors after these features.
-
-    The loss of a row is rounded to an integer number of units so small that the sum over all rows
-    fits in 62 bits; integer sums depend neither on the order of the rows nor on the chunking.
+    The result is the sums of losses, shape (max_k + 1, n_features), and every chunk's odds or
+    posteriors after these features. A row's loss is rounded to whole units, so small that the sum
+    over all rows fits in 62 bits: integer sums don't depend on the order of rows or the chunking.
     """
 
     task: LeaveOneOutTask

@@ -248,11 +248,7 @@ class _Search:
         return found[1]
 
     def _cliques(self, ranked: list[int], most: int) -> Iterator[Parents]:
-        """Iterate over the cliques of 2 to `most` features, smaller ones first.
-
-        Members are sorted by rank: the strongest parent is the last to be dropped
-        when a context was never seen.
-        """
+        """Iterate over the cliques of 2 to `most` features, smaller ones first, members by rank."""
         layer: list[tuple[Parents, list[int]]] = [((), ranked)]
         for size in range(1, min(most, len(ranked)) + 1):
             grown = []
@@ -347,9 +343,8 @@ def order_by_class_information(
 ) -> Ints:
     r"""Order features greedily by :math:`I(C; X \mid \text{all earlier})`; ties by column.
 
-    `max_conditioning` is the most features to condition on; None stops before the
-    patterns leave fewer than five rows per pattern and class. Equation 5 by joint entropies of
-    the patterns that occur: :math:`I(C; A \mid B) = H(C, B) - H(B) - H(C, A, B) + H(A, B)`.
+    Equation 5 by joint entropies of the patterns that occur:
+    :math:`I(C; A \mid B) = H(C, B) - H(B) - H(C, A, B) + H(A, B)`.
     """
     patterns = _Patterns(domain, rows)
     remaining = list(range(domain.n_features))

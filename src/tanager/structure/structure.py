@@ -107,10 +107,7 @@ class Structure:
         return self.restricted(fits)
 
     def holders(self) -> list[int]:
-        """Return for each feature the position of the parent whose family has all its parents.
-
-        -1 if it has no parents, or no parent's family has the others.
-        """
+        """Return the position of each feature's parent whose family has all its parents, or -1."""
         families = dict(zip(self.selected, self.parent_indices, strict=True))
         found = (_holder(parents, families) for parents in self.parent_indices)
         return [-1 if holder is None else self._places[holder] for holder in found]

@@ -110,16 +110,11 @@ def _branching(information: Floats, order: Ints, limits: Limits) -> Ints:
 
 
 def maximum_spanning_tree(weights: Floats, order: Ints) -> Ints:
-    """Return each node's parent in the maximum spanning tree of a symmetric matrix, -1 for none.
-
-    Prim's algorithm from the first node of `order`; ties go to the first.
-    """
-    n = weights.shape[0]
+    """Return each node's parent, or -1, in the maximum spanning tree from the first of `order`."""
+    n, place = weights.shape[0], 0
     parents = np.full(n, -1, np.int64)
-    best = np.full(n, -np.inf)  # in the order of `outside`
-    outside = np.ones(n, np.bool_)
-    place = 0
-    for _ in range(n - 1):
+    best, outside = np.full(n, -np.inf), np.ones(n, np.bool_)  # in the given order
+    for _ in range(n - 1):  # Prim's algorithm; ties go to the first
         outside[place] = False
         row = weights[order[place]][order]
         closer = outside & (row > best)
@@ -164,10 +159,8 @@ def maximum_arborescence(weights: Floats, root: int | None = None) -> Ints:
 def maximum_branching(weights: Floats, limits: Limits, root_worth: Floats | None = None) -> Ints:
     """Return each feature's parent in the heaviest forest that satisfies constraints, -1 for none.
 
-    weights: shape (n, n); ``weights[i, j]`` is the weight of i as the parent of j.
-    limits: with at most one required parent per feature.
-    root_worth: shape (n,); the value of leaving a feature without a parent; zero by default.
-
+    ``weights[i, j]``, shape (n, n), is the weight of i as the parent of j; `limits` require at most
+    one parent per feature; `root_worth`, shape (n,), is the value of having none, by default zero.
     An arborescence from an additional vertex, whose arcs mean "no parent".
     """
     n = weights.shape[0]

@@ -51,10 +51,7 @@ class Slots(NamedTuple):
         names: Sequence[str] | None = None,
         check: Callable[[dict[str, int], int], None] | None = None,
     ) -> Slots:
-        """Lay out the tables of each feature's slots end to end.
-
-        `names` are for errors; `check` gets the bytes of each feature's tables during training.
-        """
+        """Lay out the tables of each feature's slots; `check` gets their bytes by name."""
         names = [f"number {at}" for at in range(len(columns))] if names is None else names
         # Python integers: the sizes of deep families may overflow 64 bits.
         each = {
@@ -254,10 +251,7 @@ class Model:
 
 
 def log_joint(model: Model, slots: Slots, columns: Columns, chosen: Ints) -> Floats:
-    """Return the log-joint of rows, (n_rows, n_classes), under one choice of slots.
-
-    columns: as `TrainingRows.columns` returns them.
-    """
+    """Return the log-joint of rows, (n_rows, n_classes), under one choice of slots."""
     contexts, children = columns
     out = np.tile(model.prior, (children.shape[1], 1))
     layout = (slots.column, slots.n_contexts, slots.cell, slots.arity)

@@ -158,17 +158,11 @@ class ParentSearch:
     temperature: tuple[float, float] = (10.0, 0.1)
 
     def choose(self, scores: Floats) -> Ints:
-        """Return each feature's best slot; with Gumbel noise, an exact draw (equation 11).
-
-        scores: (n_features, n_slots), -inf in unused ones.
-        """
+        """Return the slots of best score (n_features, n_slots); with Gumbel noise, a draw (11)."""
         return np.asarray(scores.argmax(axis=1), np.int64)
 
     def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
-        """Return the gradient w.r.t. the scores, given that w.r.t. the one-hot choice.
-
-        Through the softmax of equation 13.
-        """
+        """Return the gradient w.r.t. the scores, from that w.r.t. the choice, by equation 13."""
         soft = np.exp((scores - scores.max(axis=1, keepdims=True)) / tau)
         soft /= soft.sum(axis=1, keepdims=True)
         mean = (soft * by_choice).sum(axis=1, keepdims=True)
@@ -325,10 +319,10 @@ class _Trainer:
     """One training run's arrays, so that a batch allocates little."""
 
     def __init__(self, task: Task, rows: TrainingRows, model: Model) -> None:
-        self.task, self.rows, self.slots, self.model = task, rows, task.slots, model
-        self.space = self.slots.workspace()
-        self.used = self.slots.used()
-        self.weights = None if rows.weights is None else rows.weights / rows.weights.mean()
+        self.task, self.slots, self.model = task, task.slots, model
+        self.space, self.used = self.slots.workspace(), self.slots.used()
+        weights = None if rows.weights is None else rows.weights / rows.weights.mean()
+        self.rows = rows._replace(weights=weights)
         self.chosen = np.zeros(self.slots.arity.shape[0], np.int64)
 
     def epoch(self, number: int, rng: np.random.Generator) -> dict[str, float]:
@@ -368,7 +362,7 @@ class _Trainer:
             kept = rng.random(children.shape) >= self.task.training.dropout
             children = np.where(kept, children, slots.arity[:, None].astype(children.dtype))
         joint = log_joint(model, slots, (contexts, children), self.chosen)
-        value, gradient = self._loss(joint, rows, batch)
+        value, gradient = self._loss(joint, rows)
         model.n_steps[0] += 1
         if parents is not None:  # straight through the draw
             by_choice = np.zeros_like(model.phi)
@@ -385,9 +379,9 @@ class _Trainer:
         self._step_prior(gradient, rate)
         return value, int(np.count_nonzero(joint.argmax(axis=1) == rows.labels))
 
-    def _loss(self, joint: Floats, rows: TrainingRows, batch: Ints) -> tuple[float, Floats]:
+    def _loss(self, joint: Floats, rows: TrainingRows) -> tuple[float, Floats]:
         """Return the loss and its gradient; a row's weight multiplies its share of both."""
-        loss, weights = self.task.loss, None if self.weights is None else self.weights[batch]
+        loss, weights = self.task.loss, rows.weights
         if weights is not None and isinstance(loss, RowLoss):
             values, gradient = loss.rows(joint, rows.labels)
             return float((weights * values).mean()), gradient * weights[:, None] / rows.n_rows
@@ -397,9 +391,8 @@ class _Trainer:
 
     def _step_prior(self, gradient: Floats, rate: float) -> None:
         model = self.model
-        by_log = gradient.sum(axis=0)
+        by_log, step = gradient.sum(axis=0), int(model.n_steps[0])
         by_logit = by_log - np.exp(model.prior) * by_log.sum()
-        step = int(model.n_steps[0])
         adam_step(model.prior, model.prior_first, model.prior_second, by_logit, step, rate)
         model.prior -= log_sum_exp(model.prior, axis=0)
 
