@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tanager.training.optimiser import adam_step
+from tanager.training import adam_step
 
 
 def step_all(model, slots, gradient, rate):

@@ -23,9 +23,8 @@ from tanager.structure.differentiable import (
     image_order,
     resolve_candidates,
 )
-from tanager.training import Training
+from tanager.training import ParentSearch, Training
 from tanager.training.model import Slots
-from tanager.training.optimiser import ParentSearch
 
 
 def draw_tree(rng, parents, n_rows, n_classes=2, arity=3, strength=1.5):

@@ -13,9 +13,8 @@ from tanager.losses import (
     NegativeLogLikelihood,
 )
 from tanager.structure.differentiable import Arborescence
-from tanager.training import Training
+from tanager.training import EPOCHS, ParentSearch, Task, Training, _Trainer, entropy, train
 from tanager.training.model import Model, Slots, TrainingRows, log_joint
-from tanager.training.optimiser import EPOCHS, ParentSearch, Task, _Trainer, entropy, train
 from tests.oracles.gradient_training import Twin, log_softmax
 
 LOSSES = [

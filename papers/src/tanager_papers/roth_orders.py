@@ -183,9 +183,8 @@ def _pseudo_error(
     from tanager.engines import FitContext
     from tanager.losses import HybridMargin
     from tanager.structure.differentiable import Arborescence
-    from tanager.training import Training
+    from tanager.training import ParentSearch, Task, Training, fit, most_probable, scores
     from tanager.training.model import NO_PARENT, Slots, TrainingRows
-    from tanager.training.optimiser import ParentSearch, Task, fit, most_probable, scores
 
     codes, labels, n_train = _fold(path, fold)
     n_classes, arities = int(labels.max()) + 1, codes.max(axis=1).astype(np.int64) + 1

@@ -10,9 +10,8 @@ from tanager.losses import Loss
 from tanager.parameters import ParameterLearner
 from tanager.parameters.tables import DenseTable, Tables, family_members
 from tanager.structure import FitPlan, Structure
-from tanager.training import Training
+from tanager.training import Trained, Training
 from tanager.training.model import NO_PARENT, Slots, TrainingRows
-from tanager.training.optimiser import Trained
 
 TRAINING_STREAM = 803
 

@@ -21,9 +21,8 @@ from tanager.structure.order_based import given_order
 from tanager.structure.simple import parents_by_index
 from tanager.structure.structure import FitPlan, JointLearner, JointTables, Structure
 from tanager.structure.tan import maximum_arborescence
-from tanager.training import Training
+from tanager.training import ParentSearch, Trained, Training, most_probable
 from tanager.training.model import NO_PARENT, Slots, TrainingRows
-from tanager.training.optimiser import ParentSearch, Trained, most_probable
 
 IMAGE_ORDERS = ("A", "B", "C")
 CANDIDATE_STREAM, TRAINING_STREAM = 801, 802

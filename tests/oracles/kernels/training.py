@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tanager.training.optimiser import adam_step
+from tanager.training import adam_step
 from tests.oracles.gradient_training import Twin, log_softmax
 
 
