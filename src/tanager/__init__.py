@@ -6,17 +6,6 @@ from tanager.registry import lazy_exports
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "BayesNetClassifier",
-    "Constraints",
-    "MDLDiscretizer",
-    "__version__",
-    "load",
-    "open_table",
-    "read_network",
-    "save",
-]
-
 # Public names resolve on first use, so that `import tanager` doesn't load scikit-learn.
 _HOMES = {
     "BayesNetClassifier": "tanager.classifiers.bayesnet",
@@ -28,5 +17,6 @@ _HOMES = {
     "save": "tanager.classifiers.files",
 }
 
+__all__ = ["__version__", *_HOMES]
 
 __getattr__, __dir__ = lazy_exports(__name__, _HOMES)

@@ -41,6 +41,8 @@ from tanager.parameters import (
 )
 from tanager.structure import Constraints, StructureLearner
 
+# Parameters that decide how columns are coded, beside `bins`.
+CODE_PARAMETERS = "categorical_features", "classes_ordered", "ordered", "missing", "audit", "dates"
 LONG = 8  # entries beyond which a list or mapping is only counted
 _OF_FIRST_ROWS = frozenset(("fingerprint", "mutual_information"))
 
@@ -308,21 +310,10 @@ class BayesNetClassifier(NetworkPredictor):
         if isinstance(bins, str) and bins == "auto":
             grouped = isinstance(PARAMETERS.resolve(self.parameters), GroupedLearner)
             bins = "fine" if grouped else "mdl"
+        options: dict[str, Any] = {name: getattr(self, name) for name in CODE_PARAMETERS}
+        options |= {"classes": classes, "sample_weight": sample_weight, "bins": bins}
         with context.stage("codes"):
-            codebook, rows = learn_codebook(
-                X,
-                y,
-                classes=classes,
-                classes_ordered=self.classes_ordered,
-                sample_weight=sample_weight,
-                categorical_features=self.categorical_features,
-                ordered=self.ordered,
-                missing=self.missing,
-                bins=bins,
-                audit=self.audit,
-                dates=self.dates,
-                context=context,
-            )
+            codebook, rows = learn_codebook(X, y, context=context, **options)
         warn_of_columns(codebook, context.info["codes"], rows.n_rows, X, y)
         return codebook, rows
 

@@ -164,16 +164,11 @@ class ACLL(StructureLearner):
 class FamilyWeights(NamedTuple):
     """Weights of log theta for the observed values in each context of a family."""
 
-    # (n_tree_cells,); the row of the arrays below for each cell of the tree's last level
-    cell: Ints
+    cell: Ints  # (n_tree_cells,); the row below for each cell of the tree's last level
     label: Ints  # (n_tree_cells,); the cell's class
-    # (n_cells,); context of each (context, value) pair observed with any class, numbered from 0
-    context: Ints
-    # (n_cells, n_classes); N_jck + beta * sum over classes; all other values of a context have
-    # weight zero
-    weight: Floats
-    # (n_contexts, n_classes); log of the clipped weights' sum over all values
-    log_mass: Floats
+    context: Ints  # (n_cells,); of each (context, value) pair observed, numbered from 0
+    weight: Floats  # (n_cells, n_classes); N_jck + beta * sum over classes; else it's zero
+    log_mass: Floats  # (n_contexts, n_classes); log of the clipped weights' sum over all values
 
 
 def family_weights(tree: ContextTree, beta: float, pseudo_count: float) -> FamilyWeights:

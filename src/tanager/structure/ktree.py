@@ -287,16 +287,8 @@ def _gains(counts: Counts, paired: Ints, plan: FitPlan) -> Floats:
             rows = rows.take(np.sort(drawn[:most]))
         rows = rows._replace(codes=group_codes(rows.codes, plan.groups))
     singles, gains = np.zeros(len(paired)), np.zeros((len(paired),) * 2)
-    native.score_gains(
-        np.ascontiguousarray(rows.codes[paired]),
-        domain.arities[paired],
-        rows.residuals,
-        rows.spreads,
-        rows.weights,
-        SHRINK,
-        singles,
-        gains,
-    )
+    given = np.ascontiguousarray(rows.codes[paired]), domain.arities[paired]
+    native.score_gains(*given, rows.residuals, rows.spreads, rows.weights, SHRINK, singles, gains)
     own = np.maximum(singles, 0.0)
     gains -= own + own[:, None]
     np.fill_diagonal(gains, 0.0)

@@ -63,8 +63,7 @@ class LeaveOneOutTask:
     max_k: int  # score 0 .. max_k parents
     score: int  # index into `SCORES`
     strength: float  # weight of the shorter context's estimate
-    # whether odds can replace posteriors: two classes, complete rows, unit weights
-    binary: bool
+    binary: bool  # whether odds can replace posteriors: two classes, complete rows, unit weights
 
     @property
     def scale(self) -> float:
@@ -116,32 +115,25 @@ class Tries(NamedTuple):
         levels: list[_ParentLevel] = []
         for (feature, parents), tree in zip(families, trees, strict=True):
             branches: list[int] = [feature, *parents[: max(tree.seen_depth - 1, 0)]]
-            widths = (tree.arity, *tree.context_arities[1 : len(branches)])
+            arities = (tree.arity, *tree.context_arities[1 : len(branches)])
             name = task.domain.names[feature]
             told = partial(lambda name, n: check({name: n}, task.domain.n_classes), name)
-            levels.extend(_levels(tree, widths, task, told))
+            levels.extend(_levels(tree, arities, task, told))
             member += branches
             level_start.append(len(member))
-        cells = starts_of([len(level.value) for level in levels])
-        contexts = starts_of([len(level.context_count) for level in levels])
-        below = [*(level.above for level in levels[1:]), np.zeros(0, np.int64)]
-        child = [
-            np.searchsorted(above, np.arange(len(level.value))) + first
-            for level, above, first in zip(levels, below, cells[1:], strict=True)
+        widths, aboves, values, odds, joints, contexts, counts = zip(*levels, strict=True)
+        cells, firsts = starts_of(list(map(len, values))), starts_of(list(map(len, counts)))
+        below = [*aboves[1:], np.zeros(0, np.int64)]
+        children = [
+            np.searchsorted(above, np.arange(len(value))) + first
+            for value, above, first in zip(values, below, cells[1:], strict=True)
         ]
-        context = [level.context + contexts[at] for at, level in enumerate(levels)]
-        return cls(
-            np.array(level_start),
-            np.array(member),
-            cells[:-1],
-            np.array([level.width for level in levels]),
-            np.concatenate([*child, cells[-1:]]).astype(np.int32),
-            np.concatenate([level.value for level in levels]),
-            np.concatenate([level.odds for level in levels]),
-            np.concatenate([level.joint for level in levels]),
-            np.concatenate(context).astype(np.int32),
-            np.concatenate([level.context_count for level in levels]),
-        )
+        child = np.concatenate([*children, cells[-1:]]).astype(np.int32)
+        rows = [one + first for one, first in zip(contexts, firsts[:-1], strict=True)]
+        context = np.concatenate(rows).astype(np.int32)
+        value, factor, joint, count = map(np.concatenate, (values, odds, joints, counts))
+        starts = np.array(level_start), np.array(member), cells[:-1], np.array(widths)
+        return cls(*starts, child, value, factor, joint, context, count)
 
 
 @dataclass

@@ -28,17 +28,14 @@ Columns = tuple[NDArray[np.int32], NDArray[np.int32]]  # (n_columns, n_rows); co
 class Slots(NamedTuple):
     """The position of every table; see the drawing in src/native/training.c."""
 
-    # (n_features, n_slots); the context column each slot uses, -1 for the class alone
-    column: Ints
+    column: Ints  # (n_features, n_slots); the context column each slot uses, -1 for the class alone
     n_contexts: Ints  # (n_features, n_slots)
     block: Ints  # (n_features, n_slots); index of the table's first context among all tables
     cell: Ints  # (n_features, n_slots); offset of the table in the array of all cells
-    # (n_features, n_slots); index of the table, and its offset with one block per table
-    table: Ints
-    shared: Ints
+    table: Ints  # (n_features, n_slots); index of the table
+    shared: Ints  # (n_features, n_slots); its offset with one block per table
     arity: Ints  # (n_features,)
-    # (n_features,); how many slots the feature has; the rest of its rows above is padding
-    n_slots: Ints
+    n_slots: Ints  # (n_features,); the feature's number of slots; beyond, rows above are padding
     n_classes: int
 
     @classmethod
@@ -73,19 +70,11 @@ class Slots(NamedTuple):
         for i, slots in enumerate(columns):
             column[i, : len(slots)] = slots
             sizes[i, : len(slots)] = n_contexts[i]
-        block_sizes = arities[:, None] * n_classes
-        exists = (sizes > 0).astype(np.int64)
-        return cls(
-            column,
-            sizes,
-            _starts(sizes),
-            _starts(sizes * block_sizes),
-            _starts(exists),
-            _starts(exists * block_sizes),
-            arities.astype(np.int64),
-            np.array([len(slots) for slots in columns], np.int64),
-            n_classes,
-        )
+        block_sizes, exists = arities[:, None] * n_classes, (sizes > 0).astype(np.int64)
+        laid_out = sizes, sizes * block_sizes, exists, exists * block_sizes
+        block, cell, table, shared = map(_starts, laid_out)
+        arity, n_slots = arities.astype(np.int64), np.array(list(map(len, columns)), np.int64)
+        return cls(column, sizes, block, cell, table, shared, arity, n_slots, n_classes)
 
     def workspace(self) -> tuple[Floats, NDArray[np.bool_]]:
         """Return scratch space for a step on any table: zero before and after it."""
