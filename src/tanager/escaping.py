@@ -93,11 +93,10 @@ def _inert_texts(column: Any) -> Any:
     kind = column.type
     if pa.types.is_dictionary(kind):
         return _inert_texts(column.cast(kind.value_type))
-    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
-        column = column.cast(pa.large_string() if pa.types.is_string_view(kind) else pa.binary())
-    elif pa.types.is_fixed_size_binary(kind):
+    if pa.types.is_string_view(kind):
+        column = column.cast(pa.large_string())
+    elif pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
         column = column.cast(pa.binary())
-    kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
-    if not any(is_one(column.type) for is_one in (*kinds, pa.types.is_large_binary)):
+    if column.type not in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()):
         return column
     return pc.replace_substring_regex(column, _FORMULA, r"'\1")

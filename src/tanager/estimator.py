@@ -131,8 +131,7 @@ class Estimator(_Ground):
 
         defaults = signature(type(self).__init__).parameters
         values = {name: show(getattr(self, name)) for name in self._get_param_names()}
-        changed = {n: text for n, text in values.items() if text != repr(defaults[n].default)}
-        shown = (f"{name}={text}" for name, text in changed.items())
+        shown = (f"{n}={text}" for n, text in values.items() if text != repr(defaults[n].default))
         text = f"{type(self).__name__}({', '.join(shown)})"
         half = N_CHAR_MAX // 2
         return text if len(text) <= N_CHAR_MAX else f"{text[:half]}...{text[-half:]}"

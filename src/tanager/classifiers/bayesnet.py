@@ -71,8 +71,7 @@ class BayesNetClassifier(NetworkPredictor):
         from first to last, such as ``{"size": ["S", "M", "L"]}``. Any other value raises an error.
         pandas' ordered categories, Arrow's ordered dictionaries and polars' enums are recognised.
     dates : None, names, or mapping of names to styles, default=None
-        Text columns that are dates. The audit finds most; this is for ambiguous ones:
-        ``dates={"paid": "%d/%m/%Y"}``.
+        Text columns that are dates, if the audit can't tell: ``dates={"paid": "%d/%m/%Y"}``.
     monotonic : mapping or None, default=None
         Features along which the probability of the second of two classes rises (+1) or falls
         (-1), for any known values of the others. With more classes, a mapping from a class to
@@ -88,22 +87,20 @@ class BayesNetClassifier(NetworkPredictor):
         seen in training are always summed out.
     bins : "auto", "mdl", "fine" or int, default="auto"
         How numbers are discretised: "mdl" cuts where the classes differ (minimum description
-        length), an integer also into that many bins of equal frequency, "fine" only into bins
-        of equal frequency: about 32, 64 from 1,500 rows on, 255 from 5,000, with a bin
-        for each frequent value. "auto" is "fine" for ``"layered"``, else "mdl".
+        length), an integer also into that many bins of equal frequency, "fine" only into those:
+        about 32, 64 from 1,500 rows on, 255 from 5,000, with a bin for each frequent value. "auto"
+        is "fine" for ``"layered"``, else "mdl".
     class_weight : None, "balanced" or dict, default=None
         The cost of an error on each class, as a factor of its prior; ``"balanced"`` makes rare
         classes count as much as frequent ones. To reweight the rows as evidence, pass
         `sample_weight` instead.
     class_prior : mapping or None, default=None
-        Class frequencies in deployment, if they differ from those of the training rows:
-        ``{"sick": 0.02}`` for a case-control sample. Other classes share the rest in
-        proportion to their rows.
+        Class frequencies in deployment, if they differ from those of the training rows, such as
+        ``{"sick": 0.02}``. Other classes share the rest in proportion to their rows.
     classes_ordered : sequence or None, default=None
-        All classes from lowest to highest, such as ``["low", "mid", "high"]``. `classes_` and
-        the columns of `predict_proba` then have this order, `predict_cumulative` and the costs
-        of `decide` follow it, and ``monotonic={"age": +1}`` makes higher classes more likely
-        along a feature.
+        All classes from lowest to highest, such as ``["low", "mid", "high"]``: the order of
+        `classes_`, `predict_proba`, `predict_cumulative` and the costs of `decide`.
+        ``monotonic={"age": +1}`` then makes higher classes more likely along a feature.
     audit : bool, default=True
         Whether to read dates and numbers stored as text as such, and to leave out identifiers:
         unique texts, and whole numbers in a column named like an id, unless `categorical_features`

@@ -375,11 +375,9 @@ def resampled_structures(
     clf: Any, X: Any, y: Any, sample_weight: ArrayLike | str | None, rounds: int
 ) -> Iterator[Structure]:
     """Iterate over structures of bootstrap samples of the rows; see `edge_confidence`."""
-    options = model_options(clf)
-    context = open_context(clf, Progress())
+    options, context = model_options(clf), open_context(clf, Progress())
     codebook, rows = clf._encode(X, y, sample_weight, None, context)
-    chunk = rows.gather()
-    n_rows = chunk.labels.shape[0]
+    chunk, n_rows = rows.gather(), rows.n_rows
     chances = None if chunk.weights is None else chunk.weights / chunk.weights.sum()
     for at in range(rounds):
         drawn = context.generator(RESAMPLING, at).choice(n_rows, n_rows, p=chances)

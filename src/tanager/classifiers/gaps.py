@@ -85,9 +85,8 @@ def complete_rows(counts: Counts, plan: FitPlan, most_draws: int = MOST_DRAWS) -
 
     Unknown values are drawn from P(unknown | known, class) of a tree-augmented network with HDP
     tables over groups of values, learned by EM; a first network completes the rows from which the
-    second one's tree is learned. Copies share their row's weight and its index, so that they stay
-    in one fold. Values drawn given a row's own class would leak it into its evaluation: for
-    held-out rows (`Rows.held_out`), values are drawn without it.
+    second one's tree is learned. Copies share their row's weight, and its index, to stay in a fold.
+    Held-out rows (`Rows.held_out`) are drawn without the class, which would leak into evaluation.
     """
     rows, domain, context = counts.rows, counts.domain, plan.context
     with context.stage("gaps") as record:

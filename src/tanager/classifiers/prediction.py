@@ -142,8 +142,8 @@ class NetworkPredictor(Classifier):
         A few hundred rows are enough.
         """
         found = [
-            (self.network_.log_joint_of_codes(chunk.codes), chunk.labels, weights)
-            for chunk, weights in self._labelled(X, y, sample_weight)
+            (self.network_.log_joint_of_codes(chunk.codes), chunk.labels, chunk.row_weights)
+            for chunk in self._labelled(X, y, sample_weight)
         ]
         joint, labels, weights = (np.concatenate(parts) for parts in zip(*found, strict=True))
         calibration = Calibration.of(log_posterior(joint), labels, weights)
@@ -267,18 +267,17 @@ class NetworkPredictor(Classifier):
             given = None if sample_weight is None else as_weights(sample_weight, len(best))
             return float(np.average(right, weights=given))
         correct = total = 0.0
-        for chunk, weights in self._labelled(X, y, sample_weight):
+        for chunk in self._labelled(X, y, sample_weight):
             best = network.log_joint_of_codes(chunk.codes).argmax(axis=1)
-            correct += float(weights[best == chunk.labels].sum())
-            total += float(weights.sum())
+            correct += float(chunk.row_weights[best == chunk.labels].sum())
+            total += float(chunk.row_weights.sum())
         return correct / total
 
-    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Iterator[tuple[Chunk, Floats]]:
-        """Yield coded rows with their classes and weights."""
+    def _labelled(self, X: Any, y: Any, sample_weight: Any) -> Iterator[Chunk]:
+        """Iterate over coded rows with their classes and weights."""
         codebook, limit = self._asked().codebook, read_memory_limit(self.memory_limit)
         context = FitContext(resolve_engine(self.engine, self.n_jobs), memory_limit=limit)
-        rows = encode_rows(codebook, X, y, sample_weight=sample_weight, context=context)
-        return ((chunk, chunk.row_weights) for chunk in rows.chunks())
+        return encode_rows(codebook, X, y, sample_weight=sample_weight, context=context).chunks()
 
     def report(
         self, path: str | os.PathLike[str], X: Any = None, y: Any = None, **options: Any

@@ -116,7 +116,7 @@ def _class_signs(
 
 def _table_prior(prior: Any) -> TablePrior | None:
     """Return a prior with its strength, by default for a mapping or a network."""
-    if prior is None or isinstance(prior, TablePrior):
+    if isinstance(prior, TablePrior | None):
         return prior
     if isinstance(prior, Mapping | Network):
         return TablePrior(prior)
@@ -288,8 +288,7 @@ def set_class_prior(
 
     Tables from counts get the shares as their prior; trained scores are multiplied by the ratio of
     new to old shares, in proportion to `sums`. A class's weight multiplies its prior, which
-    minimises the weighted errors without reweighting rows: fifty rows weighted like five thousand
-    are still the evidence of fifty.
+    minimises the weighted errors: fifty rows weighted like five thousand are evidence of fifty.
     """
     log_prior = tables.log_prior
     if shares is not None:

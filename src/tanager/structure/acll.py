@@ -98,9 +98,8 @@ class ACLL(StructureLearner):
 
     A discriminative TAN at the cost of a generative one: the score decomposes over families, so the
     best tree is found exactly, from the pair counts alone. It ignores dependences that are the same
-    in every class. That works well where features are nearly independent, like positions in DNA;
-    where they depend strongly on one another in every class, as in most tables, ignoring it
-    double-counts evidence and `TAN` has the better conditional likelihood.
+    in every class, which works well where features are nearly independent, like positions in DNA;
+    elsewhere, as in most tables, that double-counts evidence and `TAN` is better.
 
     Parameters
     ----------
@@ -122,9 +121,7 @@ class ACLL(StructureLearner):
 
     References
     ----------
-    Carvalho, Adão and Mateus (2013), Efficient approximation of the conditional
-    relative entropy with applications to discriminative learning of Bayesian
-    network classifiers, Entropy 15(7), doi:10.3390/e15072716.
+    Carvalho, Adão and Mateus (2013), Entropy 15(7), doi:10.3390/e15072716.
 
     Examples
     --------
@@ -154,10 +151,9 @@ class ACLL(StructureLearner):
             plan.limits.check_learner(1, "ACLL")
             parents = maximum_branching(gains, plan.limits)
         edges = [(int(p), child) for child, p in enumerate(parents) if p >= 0]
-        record = plan.context.record("structure")
-        record["beta"] = beta
         families = float(alone.sum() + sum(gains[edge] for edge in edges))
-        record["score"] = families + _prior_score(counts.classes, beta, floor)
+        families += _prior_score(counts.classes, beta, floor)
+        plan.context.record("structure").update(beta=beta, score=families)
         return Structure.from_tree(domain.names, parents)
 
 

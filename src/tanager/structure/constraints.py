@@ -261,9 +261,9 @@ class _ConstraintReader:
         self._target = None if target in self._place else target
 
     def read(self) -> Limits:
-        n = len(self._names)
+        n, given = len(self._names), self._given
         arcs = [(min(ban.above), min(ban.below)) for ban in self._arcs("required")]
-        required, given = list(dict.fromkeys(arcs)), self._given
+        required = list(dict.fromkeys(arcs))
         order = [[name] for name in self._list("order", given.order)]
         tiers = self._list("tiers", given.tiers)
         orders = [*self._order("tiers", tiers), *self._order("order", order)]

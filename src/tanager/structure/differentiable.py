@@ -320,7 +320,7 @@ def _nearest(feature: int, pool: list[int], width: int) -> list[int]:
 
 
 def _image_shape(given: tuple[int, int] | None, n: int) -> tuple[int, int]:
-    height, width = given if given is not None else (isqrt(n), isqrt(n))
+    height, width = given or (isqrt(n), isqrt(n))
     if height * width != n:
         raise ConfigurationError(
             f"The {n} features are not the pixels of a {height} x {width} image. "

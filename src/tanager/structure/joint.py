@@ -85,11 +85,8 @@ class RunningJoint:
         folds: Ints | None = None,
         memory: int = MAX_CELLS * CELL_BYTES,
     ) -> None:
-        self.domain = domain
-        self.kind = score
-        self.epsilon = epsilon
-        n_rows = rows.n_rows
-        weights = rows.row_weights
+        self.domain, self.kind, self.epsilon = domain, score, epsilon
+        n_rows, weights = rows.n_rows, rows.row_weights
         fold_of = np.zeros(n_rows, np.uint8) if folds is None else folds.astype(np.uint8)
         self._widths = domain.arities.astype(np.int64) + 1  # plus "unknown"
         self.n_folds = 1 if folds is None else int(folds.max(initial=0)) + 1
@@ -158,8 +155,7 @@ class RunningJoint:
             self.score = float(self._rows.weights[self._n_wrong :].sum())
         else:
             found = np.zeros(1)
-            given = (*self._rows[:3], *self.grid, found)
-            native.likelihood(*given)
+            native.likelihood(*self._rows[:3], *self.grid, found)
             self.score = float(found[0])
 
     @property
@@ -184,8 +180,7 @@ class RunningJoint:
         where, rows, out = (self._contexts(parents), self._codes[child]), self._rows, np.zeros(1)
         if self.kind == "cr":
             reach = (self._n_wrong, family.most_gained, family.most_lost)
-            by_rate = (*rows, *reach, *where, *family[:2], floor, out)
-            native.rate_gain(*by_rate)
+            native.rate_gain(*rows, *reach, *where, *family[:2], floor, out)
         else:
             given = (*rows[:4], *self.grid, self.score, *where, family.change, floor, out)
             native.likelihood_gain(*given)

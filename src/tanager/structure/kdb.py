@@ -100,15 +100,10 @@ class KDB(StructureLearner):
 def feature_order(counts: Counts, *, adjusted: bool) -> Ints:
     """Return the features by information about the class, ties by column, or name if adjusted."""
     if not adjusted:
-        return information_order(counts.mi())
+        return np.argsort(-counts.mi(), kind="stable")
     names, information = counts.domain.names, adjusted_mi(counts)
     found = sorted(range(len(names)), key=lambda i: (-information[i], names[i]))
     return np.array(found, np.int64)
-
-
-def information_order(information: Floats) -> Ints:
-    """Return the features by decreasing information, ties by column."""
-    return np.argsort(-information, kind="stable").astype(np.int64)
 
 
 def choose_parents(
@@ -242,8 +237,7 @@ class SelectiveKDB(StructureLearner):
             store = Store(0 if at else context.work_limit) if at + 1 < len(groups) else None
             tries = Tries.build(task, group, trees, context.check_tables)
             losses = LeaveOneOut(task, tries, states, store)
-            del tries
-            del trees
+            del tries, trees
             found, states = context.engine.run(losses, rows, context.progress, "leave-one-out")
             sums.append(found)
         return mean_losses(task, np.concatenate(sums, axis=1))

@@ -18,7 +18,6 @@ from tanager.loglinear.fits import MAX_ROWS, find_residuals
 from tanager.numerics import Floats, Ints
 from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.constraints import Limits
-from tanager.structure.kdb import information_order
 from tanager.structure.structure import FitPlan, Structure, StructureLearner
 
 THIRD_PARENT_ROWS = 1_000  # needed to distinguish a third parent from noise
@@ -269,7 +268,7 @@ def _paired(counts: Counts, limits: Limits | None) -> Ints:
         return np.arange(counts.domain.n_features)
     arcs = enumerate(limits.required if limits is not None else ())
     required = {feature for child, parents in arcs for feature in (child, *parents) if parents}
-    told = information_order(adjusted_mi(counts))[:MOST_PAIRED].tolist()
+    told = np.argsort(-adjusted_mi(counts), kind="stable")[:MOST_PAIRED].tolist()
     return np.array(sorted({*told, *required}), np.int64)
 
 

@@ -69,12 +69,11 @@ class OrderBased(StructureLearner):
 
     Notes
     -----
-    Starting from naive Bayes over all features, each feature in turn takes the clique of up to k
-    earlier features that raises the score most, or none if nothing does. The log-joint of the
-    current model is kept, so a candidate costs one look-up per row; see `RunningJoint`. Tables of
-    single parents are kept between orders, up to 512 MiB. Ties go to the smaller clique, then to
-    the one whose members come first. All rows are held in memory. Order ``"cmi"`` takes
-    :math:`O(N n)` per conditioning feature, the search :math:`O(N n^2)` for a tree and
+    Starting from naive Bayes, each feature in turn takes the clique of up to k earlier features
+    that raises the score most, or none if nothing does; ties go to the smaller clique, then to the
+    one whose members come first. The log-joint of the current model is kept, so a candidate costs
+    one look-up per row. All rows are held in memory, and up to 512 MiB of tables. Order ``"cmi"``
+    takes :math:`O(N n)` per conditioning feature, the search :math:`O(N n^2)` for a tree and
     :math:`O(N n^2 2^k)` for a k-tree.
 
     References

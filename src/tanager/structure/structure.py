@@ -124,20 +124,17 @@ class Structure:
         return all(not parents or holder >= 0 for parents, holder in pairs)
 
     def __post_init__(self) -> None:
-        kept = set(self.selected)
+        kept, problem = set(self.selected), ""
         if len(kept) != len(self.selected) or len(self.parent_indices) != len(self.selected):
             raise ConfigurationError("A structure lists each feature once, with its parents.")
         for feature, parents in zip(self.selected, self.parent_indices, strict=True):
             name = self.names[feature]
             if feature in parents or len(set(parents)) != len(parents):
-                raise ConfigurationError(
-                    f"The parents of {name!r} must be distinct features other than itself."
-                )
-            if not kept.issuperset(parents):
-                missing = next(self.names[p] for p in parents if p not in kept)
-                raise ConfigurationError(
-                    f"{missing!r} is a parent of {name!r} but is not in the structure itself."
-                )
+                problem = f"The parents of {name!r} must be distinct features other than itself."
+            for missing in (self.names[p] for p in parents if p not in kept):
+                problem = f"{missing!r} is a parent of {name!r} but is not in the structure itself."
+            if problem:
+                raise ConfigurationError(problem)
         self.topological_order()
 
     @classmethod
@@ -227,9 +224,8 @@ class Structure:
             raise ConfigurationError(f"The structure has a cycle among {cycle}.") from None
         order: list[int] = []
         while sorter.is_active():
-            generation = sorted(sorter.get_ready())
-            order += generation
-            sorter.done(*generation)
+            order += sorted(ready := sorter.get_ready())
+            sorter.done(*ready)
         return tuple(order)
 
 

@@ -119,8 +119,8 @@ class Trained(Estimator):
     def resolve_training(self) -> Training:
         """Return the training options after validating them."""
         training = Training() if self.training is None else self.training
-        right = isinstance(training, Training)
-        self._allow("training", right, "None, or Training(...) of tanager.training")
+        allowed = "None, or Training(...) of tanager.training"
+        self._allow("training", isinstance(training, Training), allowed)
         training.check()
         return training
 
@@ -184,8 +184,7 @@ class Task:
     slots: Slots
     loss: Loss
     training: Training
-    # how to learn the structure; None trains only the tables of slot 0
-    parents: ParentSearch | None = None
+    parents: ParentSearch | None = None  # how to learn the structure; None trains only slot 0
     key: tuple[int, ...] = ()  # key of the random streams
     stage: str = "gradient training"  # its name in progress reports
     generative: bool = False  # start with smoothed frequencies instead of random tables
@@ -225,15 +224,10 @@ def fit(task: Task, rows: TrainingRows, context: FitContext) -> tuple[Model, dic
     model = task.start(rows, context.generator(*task.key, START))
     model, trace = train(task, rows, model, context)
     kind: Any = task.loss if hasattr(task.loss, "__qualname__") else type(task.loss)
-    name = f"{kind.__module__}.{kind.__qualname__}"
-    info |= {
-        "loss": repr(task.loss) if isinstance(task.loss, RowLoss) else name,
-        "learning_rate": task.training.learning_rate,
-        "dropout": task.training.dropout,
-        "epochs": training.epochs,
-        "trace": trace,
-    }
-    return model, info
+    named = isinstance(task.loss, RowLoss)
+    info["loss"] = repr(task.loss) if named else f"{kind.__module__}.{kind.__qualname__}"
+    info |= {name: getattr(task.training, name) for name in ("learning_rate", "dropout", "epochs")}
+    return model, info | {"trace": trace}
 
 
 def _search(
@@ -274,11 +268,7 @@ def _draw(rng: np.random.Generator) -> dict[str, float]:
 
 
 def train(task: Task, rows: TrainingRows, model: Model, context: FitContext) -> tuple[Model, Trace]:
-    """Train a model in place; return it, or a copy with the average of the last epochs' tables.
-
-    The trace has, per epoch: loss and accuracy (on the batches as they were trained on),
-    learning_rate, temperature and entropy (mean, nats).
-    """
+    """Train a model in place; return it, or a copy with the average of the last epochs' tables."""
     slots, training, progress = task.slots, task.training, context.progress
     if training.share:
         model.share(slots)
