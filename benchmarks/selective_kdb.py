@@ -21,7 +21,7 @@ from tanager.codes import Domain, Rows
 from tanager.counts import Counts
 from tanager.engines import FitContext
 from tanager.structure import Structure
-from tanager.structure.kdb import choose_parents, information_order
+from tanager.structure.kdb import choose_parents, feature_order
 from tanager.structure.leave_one_out import (
     STRENGTH,
     LeaveOneOut,
@@ -55,7 +55,7 @@ def measure(n_rows: int, n_classes: int) -> tuple[str, ...]:
     context = FitContext()
     counts = Counts(rows, context)
     times = [time.process_time()]
-    order = information_order(counts.mi())
+    order = feature_order(counts, adjusted=False)
     parents = choose_parents(order, counts.cmi(), MAX_K)
     times.append(time.process_time())
     full = Structure.from_parents(rows.domain.names, parents)
