@@ -1,8 +1,7 @@
 """scikit-learn's estimator interface, without importing scikit-learn.
 
 Importing it takes most of a second. The classes here implement its methods themselves, and become
-subclasses of its `BaseEstimator` as soon as it's imported anywhere, for `isinstance`, routing and
-callbacks.
+subclasses of its `BaseEstimator`, for `isinstance` and routing, once it's imported anywhere.
 """
 
 from __future__ import annotations

@@ -93,10 +93,10 @@ class NetworkPredictor(Classifier):
         """Return an interval for each P(class | row), shape (n_rows, n_classes, 2).
 
         With probability `level` it contains what the model would predict if it knew its tables
-        exactly. It covers the uncertainty from having few training rows, but neither
-        dependencies missing from the structure nor rows unlike the training rows. With unknown
-        inputs, it may be too wide, but never too narrow. For parameters ``"layered"``, ``"hdp"``,
-        ``"m-estimate"``, ``"laplace"``, ``"friedman"``, ``"ml"`` and ``"discriminative"``.
+        exactly. It covers the uncertainty from few training rows, but neither dependencies missing
+        from the structure nor unusual rows. With unknown inputs, it may be too wide, but never too
+        narrow. For parameters ``"layered"``, ``"hdp"``, ``"m-estimate"``, ``"laplace"``,
+        ``"friedman"``, ``"ml"`` and ``"discriminative"``.
 
         Examples
         --------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -180,7 +181,7 @@ class Constraints:
         Groups of features from the earliest to the latest, such as those known at birth, at
         admission, at discharge: no arc leads from a later tier to an earlier one.
     order : sequence of names
-        The same with single features.
+        Features from the earliest to the latest, as tiers of one.
     roots : sequence of names
         Features with no parents other than the class.
     leaves : sequence of names
@@ -373,11 +374,13 @@ def _refuse_smallest(limits: Limits, required: list[Arc], texts: list[str]) -> N
 
 def _shortest_cycle(arcs: Sequence[Arc]) -> list[Arc]:
     """Return the arcs of a shortest cycle, in order; empty if there is none."""
-    best: list[Arc] = []
-    for start in dict.fromkeys(parent for parent, _ in arcs):
+    below, best = defaultdict[int, list[int]](list), list[Arc]()
+    for parent, child in arcs:
+        below[parent].append(child)
+    for start in list(below):
         paths, seen = [[start]], {start}
         for path in paths:  # breadth-first: the list grows during iteration
-            for child in (child for parent, child in arcs if parent == path[-1]):
+            for child in below[path[-1]]:
                 if child == start and (not best or len(path) < len(best)):
                     best = list(pairwise([*path, start]))
                 if child not in seen:

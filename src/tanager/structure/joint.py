@@ -93,14 +93,9 @@ class RunningJoint:
         self._total = max(float(weights.sum()), 1e-300)
         self._half, self.grid = self._choose_grid()
         self._codes: Codes = rows.codes
-        self._rows = SortedRows(
-            np.zeros((n_rows, domain.n_classes), np.int32),
-            rows.labels,
-            weights,
-            fold_of,
-            np.zeros(n_rows, np.int32),
-            np.zeros(n_rows, np.uint16),
-        )
+        log_joint = np.zeros((n_rows, domain.n_classes), np.int32)
+        margin, rival = np.zeros(n_rows, np.int32), np.zeros(n_rows, np.uint16)
+        self._rows = SortedRows(log_joint, rows.labels, weights, fold_of, margin, rival)
         self._packs: dict[int, Pack] = {}
         self._packed_bytes = 0
         self._max_cells = min(MAX_CELLS, memory // CELL_BYTES)

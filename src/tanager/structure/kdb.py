@@ -52,10 +52,9 @@ class KDB(StructureLearner):
     Notes
     -----
     Features that tell exactly as much about the class are ordered by column, as in the papers'
-    programs; with ``adjusted=True``, where much information may be exactly zero, by name.
-    Among parents that tie, the one that tells more about the class comes first. Parents are
-    ordered by decreasing information with the feature, which is the back-off order. One pass
-    for the structure; one more for the counts if k > 1.
+    programs; with ``adjusted=True``, where much information may be exactly zero, by name. Parents
+    are ordered by decreasing information with the feature, which is the back-off order, then by
+    that about the class. One pass for the structure; one more for the counts if k > 1.
 
     References
     ----------
@@ -151,10 +150,9 @@ class SelectiveKDB(StructureLearner):
         The loss to minimise: the root mean squared error of the true class's probability, the same
         over all classes, the error rate, or the negative log-probability of the true class.
     smoothing : {'m-estimate', 'back-off'}
-        How the probabilities in those losses are estimated. 'm-estimate': m = 1, and an unseen
-        context uses the next shorter one, as in the original. 'back-off': each context is shrunk
-        towards the next shorter one with the weight of 30 rows, an approximation of HDP tables,
-        with which more parents pay off.
+        How those losses estimate probabilities. 'm-estimate': m = 1, and an unseen context uses
+        the next shorter one, as in the original. 'back-off': each is shrunk towards the next
+        shorter one with the weight of 30 rows, like HDP tables, with which more parents pay off.
     adjusted : bool, default=False
         Rank features and parents by information minus that expected by chance, as in `KDB`.
 

@@ -101,7 +101,7 @@ class OrderBased(StructureLearner):
 
     def learn(self, counts: Counts, plan: FitPlan) -> Structure:
         """Order the features, then give each the parents that raise the score most."""
-        context = plan.context
+        context, memory = plan.context, plan.context.tables_limit
         self._check()
         rows = counts.rows.gather()
         folds = self._folds(rows, context)
@@ -111,12 +111,7 @@ class OrderBased(StructureLearner):
         orders = self._orders(counts, rows, context)
         context.progress.start("parents", len(orders) * counts.domain.n_features, unit="features")
         joint = RunningJoint(
-            counts.domain,
-            rows,
-            score=self.score,
-            epsilon=self.epsilon,
-            folds=folds,
-            memory=context.tables_limit,
+            counts.domain, rows, score=self.score, epsilon=self.epsilon, folds=folds, memory=memory
         )
         searches = []
         for number, order in enumerate(orders):

@@ -39,13 +39,13 @@ class Naive(StructureLearner):
 class RandomTree(StructureLearner):
     """A random order of the features, and for each a parent drawn from the earlier ones.
 
-    Choose it to measure what a learned tree is worth: with trained tables even a
-    random one far outperforms naive Bayes. Needs no pass.
+    Choose it to measure what a learned tree is worth: with trained tables even a random one far
+    outperforms naive Bayes. Needs no pass.
 
     References
     ----------
-    Roth, Pernkopf (2020). Differentiable TAN structure learning for Bayesian
-    network classifiers. PMLR 138, section 4.2, "TAN Random".
+    Roth, Pernkopf (2020). Differentiable TAN structure learning for Bayesian network classifiers.
+    PMLR 138, section 4.2, "TAN Random".
 
     Examples
     --------
@@ -77,9 +77,8 @@ class Fixed(StructureLearner):
     Parameters
     ----------
     parents : mapping of str to sequence of str
-        Each feature's parents, in back-off order (the last is dropped first
-        when a context was never seen). A feature not listed has only the class as
-        its parent; the class is always a parent and isn't listed.
+        Each feature's parents, in back-off order (the last is dropped first if a context is
+        unseen), without the class, which is always one. Features not listed have no others.
 
     Examples
     --------

@@ -41,8 +41,7 @@ class Structure:
     selected : tuple of int
         The features kept, as indices into `names`. Parents are among them.
     parent_indices : tuple of tuple of int
-        Each selected feature's parents, in back-off order: the last is
-        the first to be dropped when a context was never seen.
+        Each one's parents, in back-off order: the last is dropped first if a context is unseen.
 
     Examples
     --------

@@ -210,12 +210,11 @@ class Model:
         own = (self.theta, self.theta_first, self.theta_second, self.theta_steps)
         return (*own, self.shared_first, self.shared_second, self.shared_steps)
 
-    def share(self, slots: Slots) -> Model:
-        """Return the model with moments for steps shared by a table's contexts."""
+    def share(self, slots: Slots) -> None:
+        """Add moments for steps shared by a table's contexts."""
         sizes = slots.used().sum(axis=1) * slots.arity * slots.n_classes
         self.shared_first, self.shared_second = np.zeros((2, int(sizes.sum())))
         self.shared_steps = np.zeros(int(slots.n_slots.sum()), np.int64)
-        return self
 
     def log_choice(self, slots: Slots) -> Floats:
         """Return the log of the distribution over slots, (n_features, n_slots)."""
