@@ -96,7 +96,8 @@ class BayesNetClassifier(NetworkPredictor):
         `sample_weight` instead.
     class_prior : mapping or None, default=None
         Class frequencies in deployment, if they differ from those of the training rows, such as
-        ``{"sick": 0.02}``. Other classes share the rest in proportion to their rows.
+        ``{"sick": 0.02}`` for a case-control sample. Other classes share the rest in proportion to
+        their rows.
     classes_ordered : sequence or None, default=None
         All classes from lowest to highest, such as ``["low", "mid", "high"]``: the order of
         `classes_`, `predict_proba`, `predict_cumulative` and the costs of `decide`.
@@ -188,8 +189,9 @@ class BayesNetClassifier(NetworkPredictor):
         y : array-like or str
             The classes, or the name of their column in X. A series gives the target its name.
         sample_weight : array-like or str, default=None
-            Row weights, or the name of their column in X. A row of weight 2 counts as two rows, but
-            repeating it instead gives ``"layered"``, ``"ktree"``, ... other folds.
+            Row weights, or the name of their column in X. A row of weight 2 counts as two rows, and
+            weights that sum to one are one row in total. Repeating rows instead gives
+            ``"layered"``, ``"ktree"``, ... other folds.
         """
         return self._fit(X, y, sample_weight)
 
