@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import compress, groupby
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -131,12 +131,11 @@ class Results:
 
     def write(self, path: str | Path) -> None:
         """Write the tidy table as Parquet or CSV, by the file's extension."""
-        if Path(path).suffix not in ENDINGS:
-            raise ConfigurationError(
-                f"{Path(path).name}: allowed extensions are {' and '.join(ENDINGS)}."
-            )
+        name, ending = Path(path).name, Path(path).suffix
+        if ending not in ENDINGS:
+            raise ConfigurationError(f"{name}: allowed extensions are {' and '.join(ENDINGS)}.")
         with replacing(path) as part:
-            if Path(path).suffix == ".csv":
+            if ending == ".csv":
                 csv.write_csv(inert(self.table()), part)
             else:
                 parquet.write_table(self.table(), part)
@@ -159,9 +158,8 @@ class Results:
     def is_pooled(self, metric: str) -> bool:
         """Return whether a metric is computed over all held-out rows of a round.
 
-        The calibration error is: on the few rows of a fold, it's mostly noise, the more so
-        the smaller the folds. Each cell still stores its own. In a learning curve, a cell
-        is a round's only measurement of its size.
+        The calibration error is: on the few rows of a fold, it's mostly noise. Each cell still
+        stores its own. In a learning curve, a cell is a round's only measurement of its size.
         """
         pooled = metric in METRICS and METRICS[metric].pooled
         return pooled and "sizes" not in self.description.get("protocol", {})
@@ -169,7 +167,7 @@ class Results:
     def cells(self, metric: str, dataset: str, classifier: str) -> list[dict[str, Any]]:
         """Return the finished cells of a dataset and classifier that have the metric."""
         cells = self.grid.get((dataset, classifier), ())
-        return [r for r in cells if r["status"] == "ok" and r.get(metric) is not None]
+        return [r for r in cells if _is_done(r) and r.get(metric) is not None]
 
     def failed_classifiers(self) -> dict[str, str]:
         """Return the classifiers without a finished dataset, each with the first error."""
@@ -189,13 +187,9 @@ class Results:
         kept = [j for j, name in enumerate(self.classifiers) if name not in failed]
         values = values[:, kept]
         whole = np.asarray(np.isfinite(values).all(axis=1)) & bool(kept)
-        return Scores(
-            metric,
-            tuple(d for d, good in zip(self.datasets, whole, strict=True) if good),
-            tuple(self.classifiers[j] for j in kept),
-            values[whole],
-            tuple(d for d, good in zip(self.datasets, whole, strict=True) if not good),
-        )
+        finished = tuple(compress(self.datasets, whole))
+        names, excluded = tuple(self.classifiers[j] for j in kept), compress(self.datasets, ~whole)
+        return Scores(metric, finished, names, values[whole], tuple(excluded))
 
     def _over_parts(self, metric: str, function: Any) -> NDArray[np.float64]:
         """Apply a function to the numbers of each dataset and classifier; NaN: a failure."""
@@ -203,12 +197,13 @@ class Results:
         for (dataset, classifier), cells in self.grid.items():
             if all(map(_is_done, cells)):
                 if metric not in cells[0]:
+                    known = ", ".join(self.measured)
                     raise ConfigurationError(
-                        f"metric {metric!r} wasn't measured. Available: {', '.join(self.measured)}."
+                        f"metric {metric!r} wasn't measured. Available: {known}."
                     )
                 place = self.datasets.index(dataset), self.classifiers.index(classifier)
-                known = self._parts(metric, cells)
-                values[place] = function(known) if known else np.nan
+                parts = self._parts(metric, cells)
+                values[place] = function(parts) if parts else np.nan
         return values
 
     def _parts(self, metric: str, cells: list[dict[str, Any]]) -> list[float]:

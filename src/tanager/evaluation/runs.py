@@ -26,9 +26,8 @@ _log = logging.getLogger(__name__)
 class RunFile:
     """JSON Lines, one line per cell; the first line describes the experiment.
 
-    A line counts once its newline is on disk: each is written in one call and
-    synced before the next. A partial line left by a kill is truncated when the
-    file is reopened, and its cell is recomputed. A lock on the file prevents a
+    Each line is written in one call and synced before the next. A partial line left by a kill is
+    truncated when the file is reopened, and its cell is recomputed. A lock on the file prevents a
     second writer. The file and its folders are created if they don't exist.
 
     >>> import tempfile
@@ -77,11 +76,11 @@ class RunFile:
         """Reject an existing file that isn't a run file: appending would damage it."""
         if not self.path.exists():
             return
-        start = None
+        is_run = False
         if self.path.is_file():  # reading a pipe would block forever
             with self.path.open("rb") as file:
-                start = file.read(len(_START))
-        if start is None or not _START.startswith(start):
+                is_run = _START.startswith(file.read(len(_START)))
+        if not is_run:
             raise DataError(
                 f"{self.path.name} isn't a run file: those are written by tanager compare --run or "
                 "Experiment.run(path). Choose another name."
@@ -143,20 +142,16 @@ class Kind(NamedTuple):
 
     def listed(self, plural: str, *, length: int | None = None) -> Kind:
         """Return the kind of lists of such values."""
-        return Kind(
-            f"a list of {plural}",
-            lambda value: (
-                isinstance(value, list)
-                and (length is None or len(value) == length)
-                and all(map(self.fits, value))
-            ),
-        )
+
+        def fits(value: Any) -> bool:
+            right_length = isinstance(value, list) and length in (None, len(value))
+            return right_length and all(map(self.fits, value))
+
+        return Kind(f"a list of {plural}", fits)
 
     def otherwise(self, other: Kind) -> Kind:
         """Return the kind of values that are of this kind or of another."""
-        return Kind(
-            f"{self.name} or {other.name}", lambda value: self.fits(value) or other.fits(value)
-        )
+        return Kind(f"{self.name} or {other.name}", lambda one: self.fits(one) or other.fits(one))
 
 
 Schema = Mapping[str, Kind]
@@ -187,16 +182,12 @@ def check_keys(
 
 
 def _have_names(value: Any) -> bool:
-    """Return whether a list of tables gives each a name of its own."""
-    names = [item.get("name") for item in value]
+    """Return whether a value is a list of tables, each with a name of its own."""
+    names = [item.get("name") for item in value] if TABLE.listed("tables").fits(value) else []
     return bool(names) and TEXTS.fits(names) and len(set(names)) == len(names)
 
 
-_TABLES = TABLE.listed("tables")
-_NAMED = Kind(
-    "a list of tables with different names",
-    lambda value: _TABLES.fits(value) and _have_names(value),
-)
+_NAMED = Kind("a list of tables with different names", _have_names)
 _DESCRIPTION: Schema = {
     "name": TEXT,
     "datasets": _NAMED,
@@ -210,12 +201,10 @@ _CELL: Schema = {
     **dict.fromkeys(("round", "fold"), WHOLE),
     "status": Kind("'ok' or 'failed'", lambda value: value in ("ok", "failed")),
 }
+_BINS = NUMBER.listed("numbers", length=N_BINS)
 _FINISHED: Schema = {
-    "n_train": WHOLE,
-    "n_test": WHOLE,
-    "reliability": NUMBER.listed("numbers", length=N_BINS).listed(
-        f"three lists of {N_BINS} numbers", length=3
-    ),
+    **dict.fromkeys(("n_train", "n_test"), WHOLE),
+    "reliability": _BINS.listed(f"three lists of {N_BINS} numbers", length=3),
 }
 _KNOWN = Kind("a number or null", lambda value: value is None or NUMBER.fits(value))
 
@@ -226,9 +215,8 @@ def check_description(found: Any, file: str) -> dict[str, Any]:
     _check({"description": found}, {"description": TABLE}, where)
     _check(found, _DESCRIPTION, where)
     protocol = found["protocol"]
-    parts = "sizes" if "sizes" in protocol else "folds"
-    kind = NUMBER.listed("numbers") if parts == "sizes" else WHOLE
-    _check(protocol, {"rounds": WHOLE, parts: kind}, f"{where}'s protocol")
+    parts = {"sizes": NUMBER.listed("numbers")} if "sizes" in protocol else {"folds": WHOLE}
+    _check(protocol, {"rounds": WHOLE, **parts}, f"{where}'s protocol")
     for one in found["classifiers"]:
         _check(one, {"use": TEXT}, f"{where}'s classifiers")
     environment = {"environment": {}, **found}

@@ -110,11 +110,9 @@ def summarize(results: Results, metric: str) -> Summary:
 
 def say_pooled(results: Results) -> str:
     """Name the metrics that are computed over all rows of a round; empty if there are none."""
-    titles = [results.title(metric) for metric in results.metrics if results.is_pooled(metric)]
-    if not titles:
-        return ""
-    names = ", ".join(titles)
-    return f"{names}: computed over all held-out rows of a round; mean and ± over rounds"
+    names = ", ".join(results.title(name) for name in results.metrics if results.is_pooled(name))
+    how = "computed over all held-out rows of a round; mean and ± over rounds"
+    return f"{names}: {how}" if names else ""
 
 
 def _over_cells(results: Results, metric: str, a: str, b: str) -> float | None:
@@ -159,8 +157,7 @@ def score_intervals(results: Results, metric: str) -> Intervals | None:
     if len(scores.datasets) == 1:
         return _of_one_table(results, metric)
     title, n = results.title(metric), len(scores.datasets)
-    names = tuple(summary.ranks)
-    ranks = tuple(summary.ranks[name] for name in names)
+    names, ranks = tuple(summary.ranks), tuple(summary.ranks.values())
     half = critical_difference(len(names), n) / 2 if len(names) > 1 else 0.0
     return Intervals(
         names,
