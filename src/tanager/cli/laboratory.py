@@ -62,6 +62,8 @@ SAID_BY_FILE = (
     *("rounds", "folds", "stratified", "seed", "bins"),
 )
 OF_FILES = ("data", "allow_imports")
+# The columns of the first table; --details and --json show every metric.
+OVERVIEW = ("accuracy", "auc", "f1", "log_loss", "brier_score", "calibration_error")
 
 
 @dataclass(frozen=True)
@@ -257,10 +259,6 @@ def _note_columns(experiment: Experiment, remedy: str) -> None:
         text = tell_findings(dataset.findings(), remedy)
         if text:
             warnings.warn(f"{dataset.name}: {text}", ColumnWarning, stacklevel=2)
-
-
-# The columns of the first table; --details and --json show every metric.
-OVERVIEW = ("accuracy", "auc", "f1", "log_loss", "brier_score", "calibration_error")
 
 
 def print_evaluation(results: Results, *, as_json: bool) -> None:

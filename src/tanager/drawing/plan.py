@@ -16,6 +16,7 @@ MAX_LEAVES, KEPT_LEAVES = 6, 4  # of one parent: of more than the first, the sec
 MAX_ALONE, KEPT_ALONE = 12, 8  # features with neither parents nor children, next to a tree
 MAX_NAIVE, KEPT_NAIVE = 60, 48  # likewise if no feature has a parent
 PLAIN_SHADE, PLAIN_WIDTH = 0.35, 0.1  # if the information is unknown
+PARTS = (1.0, 0.25, 0.04)  # of the maximum, in the legend
 
 
 @dataclass(frozen=True)
@@ -186,6 +187,3 @@ def _samples(values: Iterable[float | None]) -> tuple[tuple[float, float], ...]:
         return ()
     rounded = [float(f"{most * part:.1g}" if part < 1 else f"{most:.2g}") for part in PARTS]
     return tuple((bits, _share(bits, most)) for bits in rounded)
-
-
-PARTS = (1.0, 0.25, 0.04)

@@ -27,6 +27,7 @@ MARK = 24.0  # pixels of a sample
 GAP = 12.0
 LEGEND_ROW = 24.0
 SMALLER = 0.9  # than the names of features
+LISTED = 40  # names in the title of a box of folded leaves
 
 
 class LegendItem(NamedTuple):
@@ -81,9 +82,6 @@ def arrow_tip(way: list[Point], width: float) -> list[Point]:
     """Return the corners of an arrowhead, which points down; the line ends inside it."""
     (x, y), size = way[-1], 4 + 0.55 * width
     return [(x, y + 1), (x - size, y - 1.6 * size), (x + size, y - 1.6 * size)]
-
-
-LISTED = 40  # names in the title of a box of folded leaves
 
 
 def draw_svg(plan: DrawingPlan, *, interactive: bool = False, label: str = "The network") -> str:

@@ -25,6 +25,9 @@ from tanager.evaluation.statistics import (
     win_draw_loss,
 )
 
+ALPHA = 0.05  # significance level
+MAX_NAMED = 4  # classifiers named individually
+
 
 class Pair(NamedTuple):
     """Two classifiers over the same datasets."""
@@ -209,10 +212,6 @@ def _of_one_table(results: Results, metric: str) -> Intervals:
 def leading_metric(results: Results) -> str:
     """Return the main metric: log-loss if it was measured, else the first."""
     return "log_loss" if "log_loss" in results.metrics else results.metrics[0]
-
-
-ALPHA = 0.05  # significance level
-MAX_NAMED = 4  # classifiers named individually
 
 
 def verdict(results: Results) -> str:

@@ -37,6 +37,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 POINT = 8.5 / FONT  # points per pixel of the layout, on a new figure
+MAX_BARS = 30  # values of a category with an effect
+MAX_INTERVALS = 32  # confidence intervals along a number
+MAX_ROWS = 400  # contexts of a table
+LABELLED = 40  # maximum number of rows that are all labelled; beyond it, only some are
+NUMBERED = 12  # maximum number of columns for cells with numbers
 
 
 @styled
@@ -185,10 +190,6 @@ def _blue(shade: float) -> str:
     return "#" + "".join(f"{round(255 + (end - 255) * 0.5 * shade):02x}" for end in (0, 114, 178))
 
 
-MAX_BARS = 30
-MAX_INTERVALS = 32  # confidence intervals along a number
-
-
 @styled
 def plot_effect(
     model: Any,
@@ -309,11 +310,6 @@ def _draw_bars(
     more = f" ({hidden:,} rarer values not drawn)" if hidden else ""
     ax.set_xlabel(f"log-odds of {literal(label)}{more}")
     return ax
-
-
-MAX_ROWS = 400  # contexts in the plot
-LABELLED = 40  # maximum number of rows that are all labelled; beyond it, only some are
-NUMBERED = 12  # maximum number of columns for cells with numbers
 
 
 @styled

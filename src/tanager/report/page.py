@@ -30,6 +30,8 @@ from tanager.network.drift import Drift
 
 _SCRIPT = Path(__file__).parent / "templates" / "comparison.js"
 MAX_TICKS = 6
+MOST_COLUMNS = 60  # drawn columns of a drift page
+_MAX_SCATTERS = 6  # classifiers in scatter plots against the best
 TIMES = ("fit_cpu_seconds", "fit_seconds", "predict_cpu_seconds", "predict_seconds")
 
 
@@ -174,10 +176,6 @@ def scale_ticks(low: float, high: float) -> list[float]:
     return [round(at * step, 12) for at in range(first, last + 1)]
 
 
-# Beyond this many classifiers, each metric shows scatter plots against the best only.
-_MAX_SCATTERS = 6
-
-
 def write_comparison(results: Results, path: str | Path) -> None:
     """Write the page of an experiment: one HTML file that works offline.
 
@@ -270,9 +268,6 @@ def _times(results: Results) -> list[tuple[str, int, list[float]]]:
         memory = max((float(r["peak_memory_mb"]) for r in done), default=0.0)
         rows.append((classifier, len(done), [*sums, memory]))
     return rows
-
-
-MOST_COLUMNS = 60  # columns to draw
 
 
 def write_drift(drift: Drift, path: str | os.PathLike[str], *, title: str = "Drift") -> None:

@@ -24,6 +24,10 @@ from tanager.report.style import CYCLE, INK, MUTED, axes, fitting, literal, name
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+MAX_DOTS = 2_000  # per feature; more rows are thinned evenly
+MAX_CURVES = 7  # calibration curves, one per class
+COLOURS = "cividis"  # from low to high, safe for colour-blind readers
+
 
 @styled
 def plot_explanation(
@@ -112,10 +116,6 @@ def _fact(feature: str, value: str, most: int = 42) -> str:
     said = f" {short}" if is_number else f" = {value}" if value else ""
     said = abridged(said, most - 14)
     return abridged(feature, most - len(said)) + said
-
-
-MAX_DOTS = 2_000  # per feature; more rows are thinned evenly
-COLOURS = "cividis"  # from low to high, safe for colour-blind readers
 
 
 @styled
@@ -209,9 +209,6 @@ def _swarm(x: Floats, reach: float) -> Floats:
     place[order] = np.arange(len(x)) - np.repeat(starts, sizes)
     side = np.where(place % 2, 1.0, -1.0) * np.ceil(place / 2)
     return side * min(0.04, 0.8 / int(sizes.max(initial=1)))
-
-
-MAX_CURVES = 7  # calibration curves, one per class
 
 
 @styled

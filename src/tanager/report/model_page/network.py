@@ -31,6 +31,12 @@ MAX_CELLS = 200_000  # probabilities of the scorer: about 2.5 MB of text
 LARGE_TEXT = 500_000  # characters; a larger scorer is written with nine decimals
 MAX_INTERVAL_CELLS = 80_000  # maximum size of a scorer for a page with intervals: 400 kB
 MAX_ASKED = 80  # features; nobody would fill in more controls
+MAX_CLASSES = 12
+MAX_DETAILED = 80  # features with a plot; the others are listed with their information
+MAX_BANDS = 32  # confidence intervals along a number
+MAX_VALUES = 30  # categories with a bar; the others share one
+MAX_CONTEXTS = 12  # parent values with a curve
+CONTEXT_CELLS = 1_500  # numbers of all contexts of a feature
 
 
 def asked_network(
@@ -123,9 +129,6 @@ def _with_ancestors(at: int, parents: Sequence[Sequence[int]]) -> set[int]:
     return found
 
 
-MAX_CLASSES = 12
-
-
 @dataclass(frozen=True)
 class ShownClasses:
     """Which classes are shown individually."""
@@ -163,13 +166,6 @@ def show_classes(network: Network) -> ShownClasses:
         (*(names[c] for c in chosen), rest),
         tuple(place.get(c, len(chosen)) for c in range(len(names))),
     )
-
-
-MAX_DETAILED = 80  # features with a plot; the others are listed with their information
-MAX_BANDS = 32  # confidence intervals along a number
-MAX_VALUES = 30  # categories with a bar; the others share one
-MAX_CONTEXTS = 12  # parent values with a curve
-CONTEXT_CELLS = 1_500  # numbers of all contexts of a feature
 
 
 def feature_facts(column: Column, parents: Sequence[int]) -> dict[str, Any]:

@@ -57,6 +57,12 @@ BITS = float(np.log(2.0))  # nats in a bit
 INTERVAL = 0.9  # level of the intervals next to probabilities
 _ASSETS = Path(__file__).parent / "assets"
 _SCRIPTS = ("dom", "effects", "network", "features", "whatif", "trust", "main")
+# Internal facts of the stages, and those shown elsewhere on the page.
+_NO_CHOICE = {
+    *("seconds", "cpu_seconds", "passes", "peak_memory_mb"),
+    *("mutual_information", "fingerprint", "rows"),
+}
+MOST_TEXT = 300  # characters of a fact
 
 
 class _Subject:
@@ -328,14 +334,6 @@ def _describe_file(file: Path | None) -> list[tuple[str, str]]:
         ("Written by", f"Tanager {read_model(file)[1].get('tanager', '?')}"),
         ("SHA-256 of the file", hashlib.sha256(content).hexdigest()),
     ]
-
-
-# Internal facts of the stages, and those shown elsewhere on the page.
-_NO_CHOICE = {
-    *("seconds", "cpu_seconds", "passes", "peak_memory_mb"),
-    *("mutual_information", "fingerprint", "rows"),
-}
-MOST_TEXT = 300  # characters of a fact
 
 
 def column_facts(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str, str]]:

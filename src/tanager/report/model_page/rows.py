@@ -57,6 +57,17 @@ def n_groups(groups: NDArray[np.integer]) -> int:
 
 MAX_ROWS = 100_000
 _SEED = 18  # for sampling rows of a large source
+# Predicts some of a fold's rows with the estimator refitted on some columns only.
+Refit = Callable[[list[str], NDArray[np.int64]], Floats]
+
+MAX_LOSS_ROWS = 4_000  # rows on which each feature is left out in turn
+MAX_LOSSES = 100  # features to leave out, the most informative
+MAX_KNOWN_ROWS = 1_000  # rows per fold to predict with part of the features unknown
+KNOWN_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+_FOLD_SEED = 0
+FOLDS = 5  # by default
+BASELINE_INTERVALS = 10  # of a number, for logistic regression
+LOGISTIC_SIZE = 30_000_000  # rows x features x classes: about six seconds per fold
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,19 +136,6 @@ def _read(source: Source, columns: list[str], max_rows: int) -> tuple[pa.Table, 
         least = np.sort(np.argsort(row_hash(_SEED, index), kind="stable")[:max_rows])
         table, index = table.take(pa.array(least)), index[least]
     return table, index
-
-
-# Predicts some of a fold's rows with the estimator refitted on some columns only.
-Refit = Callable[[list[str], NDArray[np.int64]], Floats]
-
-MAX_LOSS_ROWS = 4_000  # rows on which each feature is left out in turn
-MAX_LOSSES = 100  # features to leave out, the most informative
-MAX_KNOWN_ROWS = 1_000  # rows per fold to predict with part of the features unknown
-KNOWN_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
-_FOLD_SEED = 0
-FOLDS = 5  # by default
-BASELINE_INTERVALS = 10  # of a number, for logistic regression
-LOGISTIC_SIZE = 30_000_000  # rows x features x classes: about six seconds per fold
 
 
 class Measurement(NamedTuple):
