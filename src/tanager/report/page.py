@@ -62,11 +62,8 @@ def page_environment(*packages: str) -> Any:
 def render_page(template: str, *, script: str = "", **parts: Any) -> str:
     """Return a page; its security policy allows this one script and nothing from elsewhere."""
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page: str = (
-        page_environment()
-        .get_template(template)
-        .render(version=__version__, script=script, script_hash=f"'sha256-{digest}'", **parts)
-    )
+    parts |= {"version": __version__, "script": script, "script_hash": f"'sha256-{digest}'"}
+    page: str = page_environment().get_template(template).render(parts)
     return page
 
 
@@ -101,14 +98,15 @@ def score_table(results: Results, shown: Sequence[str] = ()) -> dict[str, Any]:
     for metric in metrics:
         arrow = "↑" if results.mean(metric).greater else "↓"
         columns[f"{results.title(metric)} {arrow}"] = _column(results, metric)
-    failed = results.failed_classifiers()
     rows: list[dict[str, Any]] = [
         {"name": name, "cells": [c[name] for c in columns.values() if name in c], "reason": ""}
         for name in names
     ]
-    rows += [{"name": name, "cells": [], "reason": why} for name, why in failed.items()]
-    together = say_pooled(results)
-    if together:
+    rows += [
+        {"name": name, "cells": [], "reason": why}
+        for name, why in results.failed_classifiers().items()
+    ]
+    if together := say_pooled(results):
         said += f" {together[0].upper()}{together[1:]}."
     caption = f"{said} ↓ lower is better, ↑ higher is better."
     return {"columns": list(columns), "rows": rows, "caption": caption}
@@ -119,16 +117,14 @@ def _column(results: Results, metric: str) -> dict[str, ScoreCell]:
     if not scores.datasets:
         return {name: ScoreCell("–", "", None, best=False) for name in scores.classifiers}
     means = scores.values.mean(axis=0)
-    spreads = []
-    for column in deviation.values.T:
-        known = column[np.isfinite(column)]
-        spreads.append(f"± {np.sqrt((known**2).mean()):.4f}" if len(known) else "")
     best = means.max() if scores.greater else means.min()
-    several = len(means) > 1
-    return {
-        name: ScoreCell(f"{mean:.4f}", spread, float(mean), bool(several and mean == best))
-        for name, mean, spread in zip(scores.classifiers, means, spreads, strict=True)
-    }
+    cells = {}
+    for name, mean, column in zip(scores.classifiers, means, deviation.values.T, strict=True):
+        known = column[np.isfinite(column)]
+        spread = f"± {np.sqrt((known**2).mean()):.4f}" if len(known) else ""
+        leads = bool(len(means) > 1 and mean == best)
+        cells[name] = ScoreCell(f"{mean:.4f}", spread, float(mean), leads)
+    return cells
 
 
 def dot_plot(results: Results) -> dict[str, Any] | None:
@@ -262,7 +258,7 @@ def _times(results: Results) -> list[tuple[str, int, list[float]]]:
     """Return each classifier with its finished cells, their times and peak memory."""
     rows = []
     for classifier in results.classifiers:
-        cells = [r for r in results.records if r["classifier"] == classifier]
+        cells = (r for r in results.records if r["classifier"] == classifier)
         done = [r for r in cells if r["status"] == "ok"]
         sums = [float(sum(r[name] for r in done)) for name in TIMES]
         memory = max((float(r["peak_memory_mb"]) for r in done), default=0.0)
@@ -296,10 +292,5 @@ def write_drift(drift: Drift, path: str | os.PathLike[str], *, title: str = "Dri
 def render_drift(drift: Drift, *, title: str = "Drift") -> str:
     """Return the page of `write_drift` as text."""
     profiles = sorted(drift.profiles, key=lambda one: one.column not in drift.columns)
-    return render_page(
-        "drift.html.j2",
-        title=title,
-        drift=drift,
-        profiles=profiles[:MOST_COLUMNS],
-        still=[shift for shift in drift.shifts if not shift.moved],
-    )
+    shown, still = profiles[:MOST_COLUMNS], [shift for shift in drift.shifts if not shift.moved]
+    return render_page("drift.html.j2", title=title, drift=drift, profiles=shown, still=still)

@@ -48,16 +48,14 @@ def asked_network(
 ) -> Network:
     """Return the network of the most important features that fit, with all their ancestors.
 
-    Features that are left out aren't ancestors of those kept, so they sum to one: for
-    any values of the kept features the posterior is exactly that of the full
-    network with all others unknown. `order` has positions in the structure, most important
-    first; `max_cells` limits the total size of all tables.
+    Features that are left out aren't ancestors of those kept, so they sum to one: the posterior is
+    exactly that of the full network with all others unknown. `order` has positions in the
+    structure, most important first; `max_cells` limits the total size of all tables.
     """
     structure = network.structure
     parents = structure.parent_positions()
     size = [_n_cells(table) for table in network.tables.families]
-    kept: set[int] = set()
-    cells = 0
+    kept, cells = set[int](), 0
     for at in order:
         family = _with_ancestors(at, parents) - kept
         cost = sum(size[member] for member in family)
@@ -66,8 +64,7 @@ def asked_network(
             cells += cost
     if len(kept) == len(structure.selected):
         return network
-    left_out = {f for at, f in enumerate(structure.selected) if at not in kept}
-    smaller = structure.without(left_out)
+    smaller = structure.without({f for at, f in enumerate(structure.selected) if at not in kept})
     families = tuple(network.tables.families[at] for at in sorted(kept))
     tables = Tables(network.log_prior, families, network.tables.normalized)
     return Network(network.codebook, smaller, tables)
@@ -148,10 +145,6 @@ class ShownClasses:
             out[..., place] += by_class[..., at]
         return out
 
-    def of(self, labels: NDArray[np.integer]) -> NDArray[np.int64]:
-        """Return the places of some classes."""
-        return np.array(self.places, np.int64)[labels]
-
 
 def show_classes(network: Network) -> ShownClasses:
     """Give every class a place, or the most probable ones and one for all others."""
@@ -162,10 +155,8 @@ def show_classes(network: Network) -> ShownClasses:
     chosen = sorted(int(c) for c in order)
     place = {c: at for at, c in enumerate(chosen)}
     rest = f"{len(names) - len(chosen)} other classes"
-    return ShownClasses(
-        (*(names[c] for c in chosen), rest),
-        tuple(place.get(c, len(chosen)) for c in range(len(names))),
-    )
+    places = tuple(place.get(c, len(chosen)) for c in range(len(names)))
+    return ShownClasses((*(names[c] for c in chosen), rest), places)
 
 
 def feature_facts(column: Column, parents: Sequence[int]) -> dict[str, Any]:
@@ -173,15 +164,9 @@ def feature_facts(column: Column, parents: Sequence[int]) -> dict[str, Any]:
     kind = "category"
     if isinstance(column, NumericColumn):
         kind = "time" if column.temporal == "date" else "number"
-    facts: dict[str, Any] = {
-        "name": column.name,
-        "kind": kind,
-        "arity": column.arity,
-        "parents": list(parents),
-    }
-    if isinstance(column, CategoricalColumn) and column.ordered:
-        facts["ordered"] = True
-    return facts
+    facts = {"name": column.name, "kind": kind, "arity": column.arity, "parents": list(parents)}
+    in_order = isinstance(column, CategoricalColumn) and column.ordered
+    return {**facts, "ordered": True} if in_order else facts
 
 
 def feature_details(
@@ -278,9 +263,8 @@ def count_interval(counts: Floats, target: int) -> Floats:
     The normal interval of a log odds ratio, with one half added to every count
     (Haldane and Anscombe).
     """
-    own = counts[:, target] + 0.5
+    own, n_own = counts[:, target] + 0.5, counts[:, target].sum() + 0.5
     other = counts.sum(axis=1) - counts[:, target] + 0.5
-    n_own = counts[:, target].sum() + 0.5
     n_other = counts.sum() - counts[:, target].sum() + 0.5
     middle = np.log(own / n_own) - np.log(other / n_other)
     variance = 1 / own + 1 / other - 1 / n_own - 1 / n_other
@@ -311,8 +295,7 @@ def merge_values(by_value: Floats, groups: NDArray[np.integer]) -> Floats:
 def _values(column: Column, groups: NDArray[np.int64]) -> dict[str, Any]:
     missing = None if column.missing_code is None else int(groups[column.missing_code])
     if isinstance(column, NumericColumn):
-        cuts = [float(cut) for cut in column.cuts]
-        return {"cuts": _short_cuts(cuts), "missing": missing}
+        return {"cuts": _short_cuts([float(cut) for cut in column.cuts]), "missing": missing}
     labels, sizes = column.labels(), np.bincount(groups)
     names = [labels[value] for value in np.flatnonzero(sizes[groups] == 1)]
     merged = len(names) < len(sizes)

@@ -99,15 +99,13 @@ class _Subject:
         self.tell("predicting")
         held = predict_held_out(self.model, rows, folds=folds, with_refits=with_refits)
         self.tell("scores")
-        selected = network.structure.selected
-        self.counted = [counted_bits(rows.value_counts(feature)) for feature in selected]
+        self.counted = [counted_bits(rows.value_counts(at)) for at in network.structure.selected]
         if held.feature_losses:
             self.losses = [held.feature_losses.get(name) for name in self.names]
         logistic = logistic_regression(network, rows)
         self.scores = compare_scores(held.probabilities, logistic, rows.labels)
-        self.trust = describe_trust(network, self.classes, rows, held.probabilities)
-        self.trust["known"] = held.known
-        self.rows, self.held = rows, held
+        trust = describe_trust(network, self.classes, rows, held.probabilities)
+        self.rows, self.held, self.trust = rows, held, {**trust, "known": held.known}
 
     def read_costs(self, costs: Any, prices: Mapping[str, float] | float) -> None:
         """Read the costs of actions and the prices of questions."""
@@ -151,15 +149,14 @@ class _Subject:
     @cached_property
     def features(self) -> list[dict[str, Any]]:
         """Facts about every feature, in detail for the most informative."""
-        detailed, features = set(self.order[:MAX_DETAILED]), []
+        features, losses = [], self.losses or [None] * len(self.names)
         structure, columns = self.network.structure, self.network.codebook.columns
         for at, parents in enumerate(structure.parent_positions()):
             facts = feature_facts(columns[structure.selected[at]], parents)
-            if at in detailed:
+            if at in self.order[:MAX_DETAILED]:
                 facts |= feature_details(self.information, at, self.classes, self.rows)
             facts["bits"] = round(float(self.bits[at]), 5)
-            loss = self.losses[at] if self.losses else None
-            if loss is not None:
+            if (loss := losses[at]) is not None:
                 facts["loss"] = round(loss, 6)
             features.append(facts)
         return features
@@ -192,15 +189,16 @@ class _Subject:
         }
 
     def _edges(self) -> list[dict[str, Any]]:
-        held, out, carried = self.held, [], self.information.of_edges()
+        out, carried = [], self.information.of_edges()
+        folds = self.held.edge_folds if self.held is not None else {}
         for at, parents in enumerate(self.network.structure.parent_positions()):
             for parent in parents:
                 edge = (self.names[parent], self.names[at])
                 facts: dict[str, Any] = {"from": parent, "to": at}
                 if edge in carried:
                     facts["bits"] = round(carried[edge] / BITS, 5)
-                if held is not None and edge in held.edge_folds:
-                    facts["again"] = held.edge_folds[edge]
+                if edge in folds:
+                    facts["again"] = folds[edge]
                 out.append(facts)
         return out
 
@@ -210,20 +208,18 @@ def write_report(
 ) -> None:
     """Write the page of a model: one HTML file that works offline.
 
-    It shows what the model predicts and how well, plots the network and every
-    feature's effect, answers what-if queries with any inputs unknown, exactly
-    as `predict_proba` does, and shows how far to trust the model.
+    It shows what the model predicts and how well and how far to trust it, plots the network and
+    every feature's effect, and answers what-if queries with any inputs unknown, exactly as
+    `predict_proba` does.
 
     Parameters
     ----------
     model : BayesNetClassifier, Network or path of a model file
     path : path
-        The page; with the extension ``.md``, only the model card, as Markdown with the metadata
-        that the Hugging Face Hub reads.
+        The page; with ``.md``, only the model card, with the metadata the Hugging Face Hub reads.
     X, y : table and classes, optional
-        Rows to evaluate the model on; `y` may be the name of a column of X.
-        The page contains only aggregates of them. Rows that the model was fitted
-        on are recognised, and predicted by cross-validation.
+        Rows to evaluate the model on; `y` may be the name of a column of X. The page contains only
+        aggregates of them. Training rows are recognised, and predicted by cross-validation.
     **options
         Those of `render_report`.
 
@@ -289,8 +285,7 @@ def render_report(
     file = Path(model) if isinstance(model, str | os.PathLike) else None
     estimator = load(file) if file is not None else model
     if folds is not None and (folds < 0 or folds == 1):
-        allowed = "2 or more, or 0 to evaluate on the training rows themselves"
-        raise invalid("folds", folds, allowed)
+        raise invalid("folds", folds, "2 or more, or 0 to evaluate on the training rows themselves")
     if max_rows < 1:
         raise invalid("max_rows", max_rows, "1 or more")
     if X is not None and y is None:
@@ -298,26 +293,21 @@ def render_report(
             "X was passed without y. Pass y: the classes, or the name of their column in X."
         )
     tell = progress or (lambda _: None)
-    subject = _Subject(estimator, _describe_file(file), tell)
+    subject = _Subject(estimator, _describe_file(file) if file is not None else [], tell)
     if X is not None:
         rows = read_rows(subject.network, X, y, max_rows=max_rows)
         subject.measure(rows, folds, with_refits=with_refits)
     if costs is not None:
         subject.read_costs(costs, prices)
-    facts: dict[str, Any] = {
-        "title": title or f"Predicting {subject.target}",
-        "page": subject,
-        "notes": notes,
-    }
+    facts = {"title": title or f"Predicting {subject.target}", "page": subject, "notes": notes}
     if markdown:
         return card_markdown(**facts)
     tell("page")
     files = [(_ASSETS / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS]
-    script = "\n".join([scorer_source(), *files])
     data = json.dumps(subject.data(), separators=(",", ":"), allow_nan=False)
     return render_page(
         "model.html.j2",
-        script=f"(() => {{\n{script}\n}})();",
+        script="\n".join(["(() => {", scorer_source(), *files, "})();"]),
         scorer=scorer_json(subject.asked, subject.costs),
         data=data.replace("<", "\\u003c"),
         max_detailed=MAX_DETAILED,
@@ -325,9 +315,7 @@ def render_report(
     )
 
 
-def _describe_file(file: Path | None) -> list[tuple[str, str]]:
-    if file is None:
-        return []
+def _describe_file(file: Path) -> list[tuple[str, str]]:
     content = file.read_bytes()
     return [
         ("Model file", f"{len(content):,} bytes"),
@@ -343,32 +331,28 @@ def column_facts(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str,
     """
     audit = info.get("codes", {}).get("audit")
     found = [f for f in audit if isinstance(f, Mapping)] if isinstance(audit, list) else []
-    if not found:
-        texts = {
-            name: "left out"
-            if one.kind == "nothing"
-            else f"text read as {one.kind}s" + ("" if one.style == "plain" else f" ({one.style})")
-            for name, one in codebook.readings.items()
-        }
-        return list(texts.items())[:20]
-    found.sort(key=lambda f: f.get("action") == "none")
-    return [
+    texts = [
         (str(f.get("column")), f"{f.get('verdict')}, {f.get('action')}: {f.get('reason')}")
-        for f in found[:20]
+        for f in sorted(found, key=lambda f: f.get("action") == "none")
     ]
+    for name, one in codebook.readings.items() if not found else ():
+        style = "" if one.style == "plain" else f" ({one.style})"
+        texts.append(
+            (name, "left out" if one.kind == "nothing" else f"text read as {one.kind}s{style}")
+        )
+    return texts[:20]
 
 
 def training_facts(info: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the training time and the choices of the stages of the fit."""
-    stages = [stage for stage in info.values() if isinstance(stage, Mapping)]
-    seconds = sum(float(stage.get("seconds", 0.0)) for stage in stages)
+    stages = {name: stage for name, stage in info.items() if isinstance(stage, Mapping)}
+    seconds = sum(float(stage.get("seconds", 0.0)) for stage in stages.values())
     facts = [("Training time", f"{seconds:.2f} s")] if seconds else []
-    for stage, content in info.items():
-        if isinstance(content, Mapping):
-            for name, value in content.items():
-                text = "" if value is None or name in _NO_CHOICE else short_fact(value)
-                if text not in ("", "none"):
-                    facts.append((f"{stage}: {name.replace('_', ' ')}", cut(text, MOST_TEXT)))
+    for stage, content in stages.items():
+        for name, value in content.items():
+            text = "" if value is None or name in _NO_CHOICE else short_fact(value)
+            if text not in ("", "none"):
+                facts.append((f"{stage}: {name.replace('_', ' ')}", cut(text, MOST_TEXT)))
     return facts
 
 

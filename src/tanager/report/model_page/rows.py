@@ -111,11 +111,11 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
         labels = codebook.encode_labels(table[target], name=target, start=start)
     table = table.select(matched.features).rename_columns(codebook.domain.names)
     codes = codebook.encode(table)
-    if len(labels) == n_source:
-        all_rows = Rows.in_memory(codebook.domain, codes, labels)
-    else:
-        all_rows = labelled_rows(matched, every)
-    return PageRows(table, codes, labels, index, n_source, all_rows)
+    whole = len(labels) == n_source
+    kept = (
+        Rows.in_memory(codebook.domain, codes, labels) if whole else labelled_rows(matched, every)
+    )
+    return PageRows(table, codes, labels, index, n_source, kept)
 
 
 def _read(source: Source, columns: list[str], max_rows: int) -> tuple[pa.Table, NDArray[np.int64]]:
@@ -129,7 +129,7 @@ def _read(source: Source, columns: list[str], max_rows: int) -> tuple[pa.Table, 
         index = np.arange(before, before + batch.num_rows)
         before += batch.num_rows
         chosen = row_hash(_SEED, index) <= bound
-        batches.append(batch.filter(pa.array(chosen)) if not chosen.all() else batch)
+        batches.append(batch if chosen.all() else batch.filter(pa.array(chosen)))
         places.append(index[chosen])
     table, index = pa.Table.from_batches(batches), np.concatenate(places)
     if len(index) > max_rows:
@@ -157,10 +157,9 @@ def predict_held_out(
 ) -> Measurement:
     """Return out-of-sample probabilities of rows.
 
-    Rows that the model was fitted on are predicted by cross-validation: the
-    same estimator is refitted without each fold. Any other rows are predicted by
-    the model itself. If `folds` is None, there are five, or as many as there are rows.
-    `with_refits` also refits on random subsets of the columns without each fold.
+    Rows that the model was fitted on are predicted by cross-validation with the same estimator, any
+    other rows by the model itself. If `folds` is None, there are five, or as many as there are
+    rows. `with_refits` also refits on random subsets of the columns without each fold.
     """
     if folds is None:
         folds = min(FOLDS, len(rows.labels))
@@ -176,12 +175,11 @@ def predict_held_out(
             )
         out = posterior(network.log_joint_of_codes(rows.codes))
         losses.add(network, rows.codes, rows.labels, range(FOLDS))
-        losses.edge_folds = {}
-        folds = 0
+        losses.edge_folds, folds = {}, 0
     else:
         protocol = CrossValidation(1, folds, stratified=True)
         n_classes = network.codebook.domain.n_classes
-        out = np.empty((rows.labels.shape[0], n_classes))
+        out = np.empty((len(rows.labels), n_classes))
         for fold in range(folds):
             train, test = protocol.split(rows.labels, _FOLD_SEED, 0, fold)
             fitted, out[test] = _fit_and_predict(model, network, rows, train, test)
@@ -221,8 +219,7 @@ class _Losses:
 
     def means(self, kind: str) -> dict[Any, float]:
         """Return the means over all rows of one kind."""
-        sums = self._sums.items()
-        return {key: float(total / n) for (of, key), (total, n) in sums if of == kind}
+        return {key: float(t / n) for (of, key), (t, n) in self._sums.items() if of == kind}
 
     def add(
         self,

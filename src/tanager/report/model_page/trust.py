@@ -9,13 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tanager.codes import Column
-from tanager.evaluation.metrics import (
-    calibration_error,
-    confusion,
-    log_loss,
-    row_losses,
-    zero_one_loss,
-)
+from tanager.evaluation import metrics
+from tanager.evaluation.metrics import confusion, row_losses
 from tanager.network import Network
 from tanager.network.answers import group_labels
 from tanager.numerics import Floats
@@ -52,9 +47,9 @@ def compare_scores(probabilities: Floats, logistic: Floats, labels: NDArray[Any]
 
 def _scores(probabilities: Floats, labels: NDArray[Any]) -> dict[str, float]:
     return {
-        "loss": log_loss(probabilities, labels),
-        "errors": zero_one_loss(probabilities, labels),
-        "calibration": calibration_error(probabilities, labels),
+        "loss": metrics.log_loss(probabilities, labels),
+        "errors": metrics.zero_one_loss(probabilities, labels),
+        "calibration": metrics.calibration_error(probabilities, labels),
     }
 
 
@@ -63,7 +58,7 @@ def describe_trust(
 ) -> dict[str, Any]:
     """Return the data of the page's fifth section."""
     labels = rows.labels
-    shown, truth = classes.gather(probabilities), classes.of(labels)
+    shown, truth = classes.gather(probabilities), np.array(classes.places)[labels]
     places, counts = range(len(classes.names)), confusion(probabilities, labels)
     of_places = classes.gather(classes.gather(counts).T).T.astype(int)
     facts: dict[str, Any] = {
@@ -99,21 +94,15 @@ def reliability_bins(
     order = np.argsort(predicted, kind="stable")
     ordered = predicted[order]
     edges = np.searchsorted(ordered, ordered[(len(order) * np.arange(1, n_bins)) // n_bins])
-    starts = np.unique(np.concatenate([[0], edges]))
-    bins = []
-    for part in np.split(order, starts[1:]):
-        if part.size:
-            mean, share = float(predicted[part].mean()), float(hit[part].mean())
-            bins.append([round(mean, 5), round(share, 5), int(part.size)])
-    return bins
+    parts = [part for part in np.split(order, np.unique(edges)) if part.size]
+    means = [[round(float(of[part].mean()), 5) for of in (predicted, hit)] for part in parts]
+    return [[*pair, part.size] for pair, part in zip(means, parts, strict=True)]
 
 
 def _histogram(predicted: Floats, hit: NDArray[np.bool_]) -> list[list[int]]:
     """Return the number of rows, and of rows of the class, by probability in equal bins."""
     at = np.minimum((predicted * N_BARS).astype(np.int64), N_BARS - 1)
-    total = np.bincount(at, minlength=N_BARS)
-    of_class = np.bincount(at[hit], minlength=N_BARS)
-    return [total.tolist(), of_class.tolist()]
+    return [np.bincount(rows, minlength=N_BARS).tolist() for rows in (at, at[hit])]
 
 
 def _threshold(predicted: Floats, hit: NDArray[np.bool_]) -> dict[str, list[int]]:
@@ -122,11 +111,8 @@ def _threshold(predicted: Floats, hit: NDArray[np.bool_]) -> dict[str, list[int]
     A row counts as positive if its probability is at least the threshold.
     """
     grid = np.arange(N_STEPS + 1) / N_STEPS
-    positive, negative = np.sort(predicted[hit]), np.sort(predicted[~hit])
-    return {
-        "true": (len(positive) - np.searchsorted(positive, grid)).tolist(),
-        "false": (len(negative) - np.searchsorted(negative, grid)).tolist(),
-    }
+    parts = {"true": np.sort(predicted[hit]), "false": np.sort(predicted[~hit])}
+    return {key: (len(p) - np.searchsorted(p, grid)).tolist() for key, p in parts.items()}
 
 
 def _slices_of(column: Column, codes: NDArray[Any]) -> tuple[list[str], NDArray[np.int64]]:
@@ -151,23 +137,22 @@ def find_slices(network: Network, rows: PageRows, probabilities: Floats) -> list
     labels = rows.labels
     loss = row_losses(probabilities, labels)
     wrong = probabilities.argmax(axis=1) != labels
-    safe = np.maximum(probabilities, 1e-300)
-    entropy = -(probabilities * np.log(safe)).sum(axis=1)
+    entropy = -(probabilities * np.log(np.maximum(probabilities, 1e-300))).sum(axis=1)
+    averaged = (loss, loss**2, wrong, entropy, (loss - entropy) ** 2)
     overall, least = loss.mean(), max(MIN_SLICE_ROWS, len(labels) // 200)
     found = []
     for feature in network.structure.selected:
         column = network.codebook.columns[feature]
         names, codes = _slices_of(column, rows.codes[feature])
-        arity = len(names)
-        n = np.bincount(codes, minlength=arity + 1)
-        averaged = (loss, loss**2, wrong, entropy, (loss - entropy) ** 2)
-        sums = np.stack([np.bincount(codes, of_rows, arity + 1) for of_rows in averaged])
-        for value in np.flatnonzero((n[:arity] >= least) & (n[:arity] < len(labels))):
+        n = np.bincount(codes, minlength=len(names) + 1)
+        sums = np.stack([np.bincount(codes, of_rows, len(n)) for of_rows in averaged])
+        for value in np.flatnonzero((n[:-1] >= least) & (n[:-1] < len(labels))):
             rows_here = int(n[value])
             mean, square, errors, expected, gap = (sums[:, value] / rows_here).tolist()
             if mean > overall:
                 excess = mean - expected
                 noise = np.sqrt(max(gap - excess**2, 0.0) / rows_here)
+                deviation = np.sqrt(max(square - mean**2, 0.0) / rows_here)
                 facts: dict[str, Any] = {
                     "feature": column.name,
                     "value": names[value],
@@ -177,7 +162,6 @@ def find_slices(network: Network, rows: PageRows, probabilities: Floats) -> list
                     "errors": round(errors, 4),
                     "sure": bool(excess > SURE * noise),
                 }
-                deviation = np.sqrt(max(square - mean**2, 0.0) / rows_here)
                 found.append((float(mean - 1.645 * deviation), facts))
     found.sort(key=lambda pair: -pair[0])
     return [facts for _, facts in found[:MAX_SLICES]]
