@@ -73,12 +73,10 @@ class Program(typer.core.TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands without importing any."""
         names = self.list_commands(ctx)
-        lines = [
-            COMMANDS[n][1] if n in COMMANDS else describe_plugin("tanager.commands", n)
-            for n in names
-        ]
+        added = {n: describe_plugin("tanager.commands", n) for n in names if n not in COMMANDS}
+        lines = {name: line for name, (_, line) in COMMANDS.items()} | added
         with formatter.section("Commands"):
-            formatter.write_dl(list(zip(names, lines, strict=True)))
+            formatter.write_dl(list(lines.items()))
 
 
 app = typer.Typer(
@@ -145,11 +143,9 @@ def _notes() -> Iterator[None]:
     handler = logging.Handler(logging.WARNING)
 
     def emit(record: logging.LogRecord) -> None:
-        text = record.getMessage()
-        if record.name == "tanager.progress" and record.args:
-            # The slow-work notice, without its hint for Python users.
-            text = f"{next(iter(record.args))}."
-        _say(f"note: {text}")
+        slow = record.name == "tanager.progress" and record.args
+        # The slow-work notice, without its hint for Python users.
+        _say(f"note: {next(iter(slow))}." if slow else f"note: {record.getMessage()}")
 
     handler.emit = emit  # type: ignore[method-assign]
     log = logging.getLogger("tanager")
@@ -163,15 +159,13 @@ def _notes() -> Iterator[None]:
 def _show_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
     """Print Tanager's own warnings in one line, and others as Python does."""
     if category.__module__.partition(".")[0] == "tanager":
-        findings = getattr(message, "findings", ())
-        if findings:
+        if findings := getattr(message, "findings", ()):
             from tanager.classifiers.fitting import tell_findings
 
             message = tell_findings(findings, AUDIT_REMEDY)
         _say(f"note: {message}")
     else:
-        filename, line = place[0], place[1]
-        print(warnings.formatwarning(message, category, filename, line), end="", file=sys.stderr)
+        print(warnings.formatwarning(message, category, *place[:2]), end="", file=sys.stderr)
 
 
 def _stop(*_: Any) -> None:
@@ -193,30 +187,32 @@ def _tell(error: BaseException) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             print(error.format_message())
             return USAGE
-        context = getattr(error, "ctx", None)
-        command = context.command_path if context is not None else "tanager"
+        command = getattr(getattr(error, "ctx", None), "command_path", "tanager")
         text = error.format_message().rstrip()
         text += "" if text.endswith((".", "?", "!")) else "."
         _say(f"{text}{_hint(error)} Try '{command} --help'.")
         return USAGE
-    if isinstance(error, SystemExit):
-        return error.code if isinstance(error.code, int) else FAILED
-    if isinstance(error, TanagerError):
-        _say(written_here(error))
-        return USAGE if isinstance(error, ConfigurationError) else FAILED
-    if isinstance(error, OSError):
-        where = f"{error.filename}: " if error.filename else ""
-        _say(f"{where}{error.strerror or error}. Check the path, its permissions and the disk.")
-        return FAILED
-    if isinstance(error, MemoryError):
-        _say("out of memory. Use fewer parents, fewer columns, or files instead of one table.")
-        return FAILED
-    if isinstance(error, ModuleNotFoundError):
-        package = str(error.name).partition(".")[0]
-        _say(f"this needs {package}, which is not installed. Install it: pip install {package}")
-        return FAILED
-    _say(f"{type(error).__name__}: {error}. Run again with --debug to see where.")
-    return FAILED
+    match error:
+        case SystemExit():
+            return error.code if isinstance(error.code, int) else FAILED
+        case TanagerError():
+            text = written_here(error)
+        case OSError():
+            where = f"{error.filename}: " if error.filename else ""
+            text = (
+                f"{where}{error.strerror or error}. Check the path, its permissions and the disk."
+            )
+        case MemoryError():
+            text = "out of memory. Use fewer parents, fewer columns, or files instead of one table."
+        case ModuleNotFoundError():
+            package = str(error.name).partition(".")[0]
+            text = (
+                f"this needs {package}, which is not installed. Install it: pip install {package}"
+            )
+        case _:
+            text = f"{type(error).__name__}: {error}. Run again with --debug to see where."
+    _say(text)
+    return USAGE if isinstance(error, ConfigurationError) else FAILED
 
 
 def _hint(error: BaseException) -> str:

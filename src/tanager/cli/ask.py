@@ -82,40 +82,26 @@ def ask(
         raise ConfigurationError(
             "--best, --next and --sensitivity can't be combined: pass one of them."
         )
+    if next_ is None and (costs is not None or budget is not None or exact or adaptive):
+        raise ConfigurationError("--costs, --budget, --exact and --adaptive need --next.")
+    if sensitivity and not (targets and all("=" in target for target in targets)):
+        raise ConfigurationError("--sensitivity takes a target NAME=VALUE, such as sick=yes.")
+    among = targets or None
     if next_ is not None:
         table, prices = read_costs_file(network, costs)
-        questions = network.next_question(
-            evidence,
-            table,
-            prices=prices,
-            budget=budget,
-            among=targets or None,
-            n=next_,
-            method="exact" if exact else "greedy",
-            adaptive=adaptive,
-        )
-        tell(questions, as_json=as_json)
-        return
-    if costs is not None or budget is not None or exact or adaptive:
-        raise ConfigurationError("--costs, --budget, --exact and --adaptive need --next.")
-    if sensitivity:
-        if not targets or not all("=" in target for target in targets):
-            raise ConfigurationError("--sensitivity takes a target NAME=VALUE, such as sick=yes.")
-        found_for = network.sensitivity(read_given(network, targets or []), evidence)
-        tell(found_for, as_json=as_json)
-        return
-    if best is not None:
-        completions = network.most_probable(evidence, best, of=targets or None)
-        found = [{"values": c.values, "probability": c.probability} for c in completions]
-        if as_json:
-            print_json(found)
-        else:
-            _print_completions(found)
-        return
-    answer = network.query(targets or network.codebook.class_name, evidence)
-    tell(answer, as_json=as_json)
-    if not as_json and answer.log_evidence < -1e-9:
-        say(f"log P(given) = {answer.log_evidence:.3f}")
+        how: dict[str, Any] = {"method": "exact" if exact else "greedy", "adaptive": adaptive}
+        plan: dict[str, Any] = {"prices": prices, "budget": budget, "among": among, "n": next_}
+        tell(network.next_question(evidence, table, **plan, **how), as_json=as_json)
+    elif sensitivity:
+        found = network.sensitivity(read_given(network, targets or []), evidence)
+        tell(found, as_json=as_json)
+    elif best is not None:
+        _print_completions(network.most_probable(evidence, best, of=among), as_json=as_json)
+    else:
+        answer = network.query(targets or network.codebook.class_name, evidence)
+        tell(answer, as_json=as_json)
+        if not as_json and answer.log_evidence < -1e-9:
+            say(f"log P(given) = {answer.log_evidence:.3f}")
 
 
 def sample(
@@ -165,11 +151,8 @@ def _read_value(column: Column, value: str, given: str) -> Any:
     if value.rstrip() in ("", "missing") and value not in values:
         return None
     if isinstance(column, NumericColumn):
-        low, sign, high = value.partition("..")
-        if sign:
-            ends = [_number(column, end, given) if end else None for end in (low, high)]
-            return Interval(*ends)
-        return _number(column, value, given)
+        ends = [_number(column, end, given) if end else None for end in value.split("..", 1)]
+        return Interval(*ends) if len(ends) == 2 else ends[0]
     parts = [value] if value in values else value.split("|")
     unknown = [part for part in parts if part not in values]
     if unknown:
@@ -197,12 +180,14 @@ def _number(column: Any, text: str, given: str) -> Any:
         raise ConfigurationError(f"--given {given}: {text!r} isn't {kind}.") from None
 
 
-def _print_completions(found: list[dict[str, Any]]) -> None:
-    names = list(found[0]["values"]) if found else []
+def _print_completions(found: list[Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json([{"values": one.values, "probability": one.probability} for one in found])
+        return
+    names = list(found[0].values) if found else []
     table = plain_table("P", *names, left=range(1, len(names) + 1))
-    for completion in found:
-        values = [plain(completion["values"][name]) for name in names]
-        table.add_row(f"{completion['probability']:.3g}", *values)
+    for one in found:
+        table.add_row(f"{one.probability:.3g}", *(plain(one.values[name]) for name in names))
     console().print(table)
 
 
@@ -237,10 +222,9 @@ def explain(
     check_output(output, [model, *data], PICTURES, force=force)
     network = Network.load(model)
     labels = network.codebook.classes.tolist()
-    named = {"target": (target, "--class"), "against": (against, "--against")}
     classes = {
         role: labels[read_class(network, text, option)]
-        for role, (text, option) in named.items()
+        for role, text, option in (("target", target, "--class"), ("against", against, "--against"))
         if text is not None
     }
     one = _read_row(network, reading.open(data), row)
@@ -270,9 +254,7 @@ def _print_changes(found: list[Change], most: int, *, as_json: bool) -> None:
     if as_json:
         print_json([asdict(change) for change in found])
         return
-    lines = []
-    for change in found:
-        lines += [str(change), f"  P(changed row) / P(row) = {change.ratio:.3g}"]
+    lines = [f"{one}\n  P(changed row) / P(row) = {one.ratio:.3g}" for one in found]
     if not found:
         lines.append(f"No change of up to {most} features leads to it.")
     elif not found[0].exact:
@@ -282,14 +264,14 @@ def _print_changes(found: list[Change], most: int, *, as_json: bool) -> None:
 
 def _read_row(network: Network, source: Source, row: int) -> Any:
     matched = MatchedTable.of(network.codebook, source, ignore_extra=True)
+    if row < 0:
+        raise ConfigurationError(f"--row {row}: rows are counted from 0.")
     before = 0
-    for batch in matched.source.batches(matched.features) if row >= 0 else ():
+    for batch in matched.source.batches(matched.features):
         if row < before + batch.num_rows:
             one = batch.slice(row - before, 1)
             return one.rename_columns(list(network.codebook.domain.names))
         before += batch.num_rows
-    if row < 0:
-        raise ConfigurationError(f"--row {row}: rows are counted from 0.")
     raise DataError(f"There is no row {row}: the table has {before} rows, counted from 0.")
 
 

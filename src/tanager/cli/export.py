@@ -132,10 +132,9 @@ def report(
 
     inputs = [model, *(data or ()), *([card] if card else ())]
     check_output(html, inputs, (*PAGES, ".md"), force=force)
-    strange = [] if data else given_flags(context, *OF_DATA)
-    if strange:
+    if not data and (strange := ", ".join(given_flags(context, *OF_DATA))):
         raise ConfigurationError(
-            f"{', '.join(strange)} needs DATA. Pass the rows too, or leave these options out."
+            f"{strange} needs DATA. Pass the rows too, or leave these options out."
         )
     network, table = Network.load(model), reading.open(data) if data else None
     if table is not None and target is None:
@@ -187,10 +186,9 @@ def drift(
     """
     check_output(output, [model, *data], PAGES, force=force)
     network, table = Network.load(model), reading.open(data)
+    how: dict[str, Any] = {"alpha": alpha, "least": least, "n_jobs": jobs}
     with watching() as progress:
-        found = network.drift(
-            table, target, alpha=alpha, least=least, n_jobs=jobs, progress=progress
-        )
+        found = network.drift(table, target, progress=progress, **how)
     if output is not None:
         from tanager.report import write_drift
 

@@ -8,7 +8,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -57,13 +57,8 @@ def plain_table(*columns: str, left: Collection[int] = (0,), title: str = "") ->
     """Return an empty table without lines; all columns but those at `left` are right-aligned."""
     from rich.table import Table
 
-    table = Table(
-        title=plain(title) or None,
-        title_justify="left",
-        box=None,
-        padding=(0, 2, 0, 0),
-        pad_edge=False,
-    )
+    look: dict[str, Any] = {"box": None, "padding": (0, 2, 0, 0), "pad_edge": False}
+    table = Table(title=plain(title) or None, title_justify="left", **look)
     for at, column in enumerate(columns):
         table.add_column(plain(column), justify="left" if at in left else "right", overflow="fold")
     return table
@@ -104,10 +99,7 @@ def print_json(content: Any) -> None:
 @contextmanager
 def watching() -> Iterator[Progress]:
     """Show progress bars in an interactive terminal, and nothing otherwise."""
-    if not sys.stderr.isatty():
-        yield Progress()
-        return
-    with RichProgress() as progress:
+    with RichProgress() if sys.stderr.isatty() else nullcontext(Progress()) as progress:
         yield progress
 
 
@@ -227,15 +219,14 @@ def open_output(path: Path | str | None) -> Iterator[Write]:
             with _table_writer(nameless, ending(path)) as write:
                 yield write
             upload(nameless, path)
-        return
-    if path is None:
+    elif path is None:
         sys.stdout.flush()
         with _table_writer(sys.stdout.buffer, ".csv") as write:
             yield write
-        return
-    kind = ending(path)
-    with replacing(path) as part, part.open("wb") as file, _table_writer(file, kind) as write:
-        yield write
+    else:
+        kind = ending(path)
+        with replacing(path) as part, part.open("wb") as file, _table_writer(file, kind) as write:
+            yield write
 
 
 @contextmanager

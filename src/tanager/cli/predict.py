@@ -173,15 +173,10 @@ def _write_answers(
     table = reading.open(data)
     kept = list(table.names) if writing.keep == ["all"] else writing.keep or []
     table.check_has(kept, "keep")
-    matched = MatchedTable.of(
-        network.codebook,
-        table,
-        kept=kept,
-        ignore_extra=writing.ignore_extra,
-        remedy="Name unseen columns with --keep, or pass --ignore-extra.",
-    )
-    clash = sorted(set(names) & set(matched.kept))
-    if clash:
+    remedy = "Name unseen columns with --keep, or pass --ignore-extra."
+    options: dict[str, Any] = {"kept": kept, "ignore_extra": writing.ignore_extra}
+    matched = MatchedTable.of(network.codebook, table, remedy=remedy, **options)
+    if clash := sorted(set(names) & set(matched.kept)):
         raise ConfigurationError(
             f"The kept column(s) {listed(clash)} would be written twice. Rename them "
             "in the input, or do not keep them."
