@@ -169,8 +169,7 @@ def fit(
     if {target, weight} & {*(reading.drop or ())}:
         raise ConfigurationError("--drop can't name the target or the weight column.")
     plain_parameters(estimator)  # reject unsaveable parameters before the fit
-    needed = [target] if drop_missing_target else []
-    table = reading.open(data, needed)
+    table = reading.open(data, drop_missing=[target] if drop_missing_target else [])
     with _open_engine(scheduler) as estimator.engine:
         estimator.fit(table, target, sample_weight=weight)
     save(estimator, output)
@@ -185,9 +184,8 @@ def _read_shares(given: Sequence[str]) -> dict[str, float]:
         try:
             shares[label] = float(share)
         except ValueError:
-            raise ConfigurationError(
-                f"--class-prior {text}. Write a class and its probability: sick=0.02."
-            ) from None
+            hint = "Write a class and its probability: sick=0.02."
+            raise ConfigurationError(f"--class-prior {text}. {hint}") from None
     return shares
 
 
@@ -202,8 +200,7 @@ def _open_engine(scheduler: str | None) -> Iterator[Any]:
     try:
         client = Client(scheduler, timeout=CONNECT_SECONDS, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise EngineError(
-            f"--scheduler {scheduler}: no Dask scheduler answers there ({error})."
-        ) from error
+        what = f"--scheduler {scheduler}: no Dask scheduler answers there ({error})."
+        raise EngineError(what) from error
     with client:
         yield client

@@ -92,24 +92,18 @@ class LaboratoryOptions(ColumnOptions, TableOptions):
         self, paths: list[Path], target: str, contenders: list[Contender], name: str
     ) -> Experiment:
         """Return the experiment the options describe; the path ``-`` is standard input."""
+        style = TextStyle(tuple(self.na_values or ()), self.encoding, self.decimal, self.header)
+        said: dict[str, Any] = {key: tuple(getattr(self, key) or ()) for key in SAID_OF_COLUMNS}
+        said |= {"classes_ordered": tuple(self.classes), "style": style}
         datasets = []
         for path in paths:
+            called = Path(path.stem).stem if path.suffix in PACKED else path.stem
             if str(path) == "-":
                 path, called = save_stdin(), "standard input"
-            else:
-                called = Path(path.stem).stem if path.suffix in PACKED else path.stem
-            style = TextStyle(tuple(self.na_values or ()), self.encoding, self.decimal, self.header)
-            said: dict[str, Any] = {key: tuple(getattr(self, key) or ()) for key in SAID_OF_COLUMNS}
-            said["classes_ordered"] = tuple(self.classes)
-            datasets.append(Dataset(called, path, target, style=style, **said))
-        return Experiment(
-            datasets,
-            contenders,
-            CrossValidation(self.rounds, self.folds, stratified=self.stratified),
-            seed=self.seed,
-            bins=self.binning,
-            name=name,
-        )
+            datasets.append(Dataset(called, path, target, **said))
+        protocol = CrossValidation(self.rounds, self.folds, stratified=self.stratified)
+        how: dict[str, Any] = {"seed": self.seed, "bins": self.binning, "name": name}
+        return Experiment(datasets, contenders, protocol, **how)
 
     def measure(self, experiment: Experiment, run: Path | None, *, retry: bool = False) -> Results:
         """Run an experiment, and write its cells to ``--output``."""
@@ -156,9 +150,9 @@ def compare(
         run = Path(f"{sources[0].stem}.run.jsonl")
     _check_outputs(sources, run, options.output, html, force=options.force)
     if from_file:
-        strange = given_flags(context, *SAID_BY_FILE)
+        strange = ", ".join(given_flags(context, *SAID_BY_FILE))
         if len(sources) > 1 or strange:
-            flags = f" Leave out {', '.join(strange)}." if strange else ""
+            flags = f" Leave out {strange}." if strange else ""
             raise ConfigurationError(
                 "an experiment file already defines what to compare and how, so pass nothing "
                 f"else.{flags}"
@@ -183,12 +177,11 @@ def compare(
 
 def _check_no_file(context: typer.Context, run: Path | None) -> None:
     """Reject options that only apply to an experiment file or a run file."""
-    strange = given_flags(context, *OF_FILES)
-    if strange:
+    if strange := ", ".join(given_flags(context, *OF_FILES)):
         raise ConfigurationError(
-            f"{', '.join(strange)}: only for an experiment file, but DATA are tables. Pass the "
-            "tables by their paths without these options, or pass an experiment.toml, which can "
-            "name tables of a folder."
+            f"{strange}: only for an experiment file, but DATA are tables. Pass the tables by "
+            "their paths without these options, or pass an experiment.toml, which can name tables "
+            "of a folder."
         )
     if run is None and given_flags(context, "retry_failed"):
         raise ConfigurationError(
@@ -210,13 +203,10 @@ def evaluate(
     """
     _check_outputs([source], options.run, options.output, None, force=options.force)
     use = f"{learning.structure}/{learning.parameters}"
-    given: dict[str, Any] = {}  # only non-default settings are part of a cell's identity
-    if learning.missing != "value":
-        given["missing"] = learning.missing
-    if learning.balanced:
-        given["class_weight"] = "balanced"
-    if not learning.audit:
-        given["audit"] = False
+    # Only non-default settings are part of a cell's identity.
+    given: dict[str, Any] = {} if learning.missing == "value" else {"missing": learning.missing}
+    given |= {"class_weight": "balanced"} if learning.balanced else {}
+    given |= {} if learning.audit else {"audit": False}
     name = f"{source.stem} by {use}"
     experiment = options.experiment([source], target, [Contender(use, use, given)], name)
     if learning.audit:
@@ -268,13 +258,9 @@ def print_evaluation(results: Results, *, as_json: bool) -> None:
         both = results.mean(name), results.deviation(name)
         numbers[name] = [known_number(s.values[0, 0]) if s.datasets else None for s in both]
     if as_json:
-        facts = {
-            "experiment": results.description,
-            "verdict": verdict(results),
-            "cells": len(cells),
-        }
+        facts = {"experiment": results.description, "verdict": verdict(results)}
         means = {name: {"mean": m, "deviation": s} for name, (m, s) in numbers.items()}
-        print_json({**facts, **means})
+        print_json({**facts, "cells": len(cells), **means})
         return
     out = console()
     out.print(f"[bold]{plain(verdict(results))}[/]\n")
@@ -293,15 +279,12 @@ def print_evaluation(results: Results, *, as_json: bool) -> None:
 def print_comparison(results: Results, *, as_json: bool, details: bool = False) -> None:
     """Print the verdict, one row per classifier, and the tests for the main or every metric."""
     if as_json:
-        summaries = [summarize(results, metric) for metric in results.metrics]
+        shown = ("dataset", "classifier", "round", "fold", "error")
         content = {
             "experiment": results.description,
             "verdict": verdict(results),
-            "metrics": [summary.to_dict() for summary in summaries],
-            "failures": [
-                {k: f[k] for k in ("dataset", "classifier", "round", "fold", "error")}
-                for f in results.failures
-            ],
+            "metrics": [summarize(results, metric).to_dict() for metric in results.metrics],
+            "failures": [{key: cell[key] for key in shown} for cell in results.failures],
         }
         print_json(content)
         return
@@ -324,11 +307,9 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
     partly = [f for f in results.failures if f["classifier"] not in failed]
     if partly:
         cells = plain_table("dataset", "classifier", "error", title=f"{len(partly)} failed cells")
-        errors = {
-            (f["dataset"], f["classifier"]): f["error"].splitlines()[-1][:120] for f in partly
-        }
-        for (dataset, classifier), error in errors.items():
-            cells.add_row(plain(dataset), plain(classifier), plain(error))
+        errors = {(f["dataset"], f["classifier"]): f["error"].splitlines()[-1] for f in partly}
+        for place, error in errors.items():
+            cells.add_row(*map(plain, (*place, error[:120])))
         out.print(cells)
 
 
@@ -388,16 +369,14 @@ def _print_summary(out: Console, results: Results, summary: Summary) -> None:
             pairs.add_row(plain(pair.a), plain(pair.b), str(pair.record), p, q, ratio)
         out.print(pairs)
     if summary.friedman is not None and summary.nemenyi is not None:
+        chi_square, p_value = summary.friedman
         out.print(
-            f"Friedman: chi-square {summary.friedman.chi_square:.2f}, "
-            f"p {_p_value(summary.friedman.p_value)}; "
+            f"Friedman: chi-square {chi_square:.2f}, p {_p_value(p_value)}; "
             f"Nemenyi: critical difference {summary.nemenyi.critical_difference:.2f}"
         )
     if scores.excluded:
-        out.print(
-            f"left out, for lack of a value of each classifier: {', '.join(scores.excluded)}",
-            markup=False,
-        )
+        names = ", ".join(scores.excluded)
+        out.print(f"left out, for lack of a value of each classifier: {names}", markup=False)
 
 
 def _print_pairs_of_one_table(out: Console, results: Results, summary: Summary) -> None:

@@ -43,14 +43,9 @@ def show(
     tables = [network.table(name).sorted(sort) for name in names]
     facts = _facts(network, header, model)
     if as_json:
+        parts = ("feature", "given", "values", "contexts")
         facts["tables"] = [
-            {
-                "feature": t.feature,
-                "given": list(t.given),
-                "values": list(t.values),
-                "contexts": [list(context) for context in t.contexts],
-                "probabilities": t.probabilities.tolist(),
-            }
+            {part: getattr(t, part) for part in parts} | {"probabilities": t.probabilities.tolist()}
             for t in tables
         ]
         print_json(facts)
@@ -67,6 +62,7 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
     structure, codebook, info = network.structure, network.codebook, header.get("info", {})
     information = NetworkInformation(network)
     cells = [n_probabilities(table) for table in network.tables.families]
+    prior, names = np.exp(network.log_prior).tolist(), codebook.domain.names
     return {
         "model": str(path),
         "bytes": path.stat().st_size,
@@ -78,10 +74,7 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
         "rows": info.get("codes", {}).get("rows"),
         "missing": codebook.missing,
         "target": codebook.target.name,
-        "prior": {
-            str(label): float(p)
-            for label, p in zip(codebook.classes, np.exp(network.log_prior), strict=True)
-        },
+        "prior": dict(zip(map(str, codebook.classes), prior, strict=True)),
         "history": [str(edit) for edit in network.history],
         "readings": {name: _how(reading) for name, reading in codebook.readings.items()},
         "monotonic": _monotonic(header, [str(label) for label in codebook.classes]),
@@ -99,12 +92,10 @@ def _facts(network: Network, header: dict[str, Any], path: Path) -> dict[str, An
             for name, at, n in zip(structure.features, structure.selected, cells, strict=True)
         },
         "left_out": [name for name in structure.names if name not in set(structure.features)],
-        "information": dict(
-            zip(codebook.domain.names, information.of_features().tolist(), strict=True)
-        ),
+        "information": dict(zip(names, information.of_features().tolist(), strict=True)),
         "information_beyond_parents": {
             name: float(nats) if np.isfinite(nats) else None
-            for name, nats in zip(codebook.domain.names, information.beyond_parents(), strict=True)
+            for name, nats in zip(names, information.beyond_parents(), strict=True)
         },
         "edges": [
             {"parent": parent, "feature": feature, "information": carried}
@@ -164,9 +155,7 @@ def _print_facts(facts: dict[str, Any]) -> None:
     lines += [f"column      {name} {how}" for name, how in facts["readings"].items()]
     lines += [f"monotonic   {how} along {name}" for name, how in facts["monotonic"].items()]
     lines += [f"edited      {edit}" for edit in facts["history"]]
-    for line in lines:
-        out.print(line, markup=False)
-    out.print()
+    out.print("\n".join([*lines, ""]), markup=False)
 
 
 def print_structure(network: Network, most: int = 60) -> None:
@@ -229,10 +218,8 @@ def demo() -> None:
     estimator.fit(table.take(train), labels[train])
     out.print(f"{estimator.network_.summary()}; {time.process_time() - start:.2f} CPU s\n")
     chances = estimator.predict_proba(table.take(test))
-    codebook = estimator.network_.codebook
-    print_sheet(
-        make_sheet(chances, codebook.encode_labels(labels[test]), tuple(estimator.classes_))
-    )
+    truth = estimator.network_.codebook.encode_labels(labels[test])
+    print_sheet(make_sheet(chances, truth, tuple(estimator.classes_)))
     out.print("\n[bold]What was learned[/]: which features condition which")
     print_structure(estimator.network_)
     # A row that is neither certain nor a toss-up has an explanation worth reading.

@@ -1,9 +1,8 @@
 r"""Layout of a drawing: positions of boxes and routes of arrows.
 
-The drawing is layered, after Sugiyama, Tagawa and Toda (1981): parents are placed above
-their children, arrows that cross a layer get a slot of their own between its boxes, layers
-are ordered so that there are few crossings, and slots are then moved towards their
-neighbours above and below::
+The drawing is layered, after Sugiyama, Tagawa and Toda (1981): parents are placed above their
+children, arrows that cross a layer get a slot of their own between its boxes, layers are ordered so
+that there are few crossings, and slots are then moved towards their neighbours above and below::
 
             class
               |
@@ -23,7 +22,7 @@ from bisect import bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
 from graphlib import TopologicalSorter
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 
@@ -70,10 +69,8 @@ def text_width(text: str) -> float:
             width += 1.15
         elif letter in "iljtfr.,:;!'|()[] ":
             width += 0.4
-        elif letter in "mwMW@%—" or letter.isupper():
-            width += 0.8
         else:
-            width += 0.61
+            width += 0.8 if letter in "mwMW@%—" or letter.isupper() else 0.61
     return width * FONT
 
 
@@ -96,16 +93,11 @@ def lay_out(plan: DrawingPlan, max_width: float = MAX_WIDTH) -> GraphLayout:
             y[box] = part.layer[box] * LAYER + down
         for edge, points in part.ways().items():
             ways[edge] = [(a + right, b + down) for a, b in points]
-    below = {child for _, child in arrows}
-    tops = [x[at] + widths[at] / 2 for at in range(len(widths)) if at not in below]
-    over = min(max(float(np.mean(tops)) - target / 2, MARGIN), width - target - MARGIN)
-    class_routes = [
-        _curve(
-            [(over + target / 2, top + HEIGHT / 2), (x[at] + widths[at] / 2, y[at] - HEIGHT / 2)]
-        )
-        for at in range(len(widths))
-        if at not in below
-    ]
+    roots = sorted(set(range(len(widths))) - {child for _, child in arrows})
+    tops = [(x[at] + widths[at] / 2, y[at] - HEIGHT / 2) for at in roots]
+    middle = float(np.mean([across for across, _ in tops]))
+    over = min(max(middle - target / 2, MARGIN), width - target - MARGIN)
+    class_routes = [_curve([(over + target / 2, top + HEIGHT / 2), end]) for end in tops]
     routes = [_curve(ways[edge]) for edge in arrows]
     whole = height + top + LAYER + MARGIN
     return GraphLayout(x, y, widths, width, whole, (over, top, target), routes, class_routes)
@@ -177,10 +169,9 @@ class _Layered:
         rows: list[list[int]] = [[] for _ in range(self.n_layers)]
         for at, layer in self.layer.items():
             rows[layer].append(at)
-        joined = [pair for chain in self.chains.values() for pair in pairwise(chain)]
         self.up: dict[int, list[int]] = {at: [] for at in self.layer}
         self.down: dict[int, list[int]] = {at: [] for at in self.layer}
-        for upper, lower in joined:
+        for upper, lower in chain.from_iterable(map(pairwise, self.chains.values())):
             self.up[lower].append(upper)
             self.down[upper].append(lower)
         self.rows = _with_few_crossings(rows, self.up, self.down)
@@ -189,13 +180,12 @@ class _Layered:
 
     def _chain(self, edge: tuple[int, int], n_boxes: int) -> list[int]:
         """Return an arrow's chain: its parent, a slot in each layer that it crosses, its child."""
-        first, last = self.layer[edge[0]], self.layer[edge[1]]
-        chain = [edge[0]]
-        for layer in range(first + 1, last):
-            place = n_boxes + len(self.wide)
-            self.layer[place], self.wide[place] = layer, LANE
-            chain.append(place)
-        return [*chain, edge[1]]
+        parent, child = edge
+        lanes = []
+        for layer in range(self.layer[parent] + 1, self.layer[child]):
+            lanes.append(n_boxes + len(self.wide))
+            self.layer[lanes[-1]], self.wide[lanes[-1]] = layer, LANE
+        return [parent, *lanes, child]
 
     def _centers(self, max_width: float) -> dict[int, float]:
         """Return the centre of each place: near its neighbours, without overlaps."""
@@ -232,9 +222,8 @@ class _Layered:
             for lane in lanes:
                 y = self.layer[lane] * LAYER
                 points += [(self.center[lane], y - HEIGHT / 2), (self.center[lane], y + HEIGHT / 2)]
-            out[parent, child] = [
-                *points, (ends[child][last], self.layer[child] * LAYER - HEIGHT / 2)
-            ]  # fmt: skip
+            points.append((ends[child][last], self.layer[child] * LAYER - HEIGHT / 2))
+            out[parent, child] = points
         return out
 
     def _ports(self, box: int, joined: Sequence[int]) -> dict[int, float]:
@@ -284,12 +273,9 @@ def _with_few_crossings(
         if fewest == 0:
             break
         rows = [list(row) for row in rows]
-        near, numbers = (up, range(1, len(rows))) if sweep % 2 == 0 else (
-            down, range(len(rows) - 2, -1, -1)
-        )  # fmt: skip
-        for number in numbers:
-            beside = rows[number - 1 if near is up else number + 1]
-            place = {at: float(i) for i, at in enumerate(beside)}
+        near, step = (down, -1) if sweep % 2 else (up, 1)
+        for beside, number in pairwise(range(len(rows))[::step]):
+            place = {at: float(i) for i, at in enumerate(rows[beside])}
             own = {at: float(i) for i, at in enumerate(rows[number])}
             middle = {
                 at: float(np.mean([place[one] for one in near[at]])) if near[at] else own[at]

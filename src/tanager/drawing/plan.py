@@ -94,8 +94,7 @@ def plan_drawing(graph: DrawnGraph, *, fold: bool = True) -> DrawingPlan:
     first = _main_parents(graph)
     folds = _folds(graph, first) if fold else []
     hidden = {feature for members in folds for feature in members}
-    kept = [feature for feature in range(len(graph.names)) if feature not in hidden]
-    members: list[tuple[int, ...]] = [*((feature,) for feature in kept), *folds]
+    members = [(feature,) for feature in range(len(graph.names)) if feature not in hidden] + folds
     place = {feature: at for at, group in enumerate(members) for feature in group}
     most = max(graph.bits, default=0.0) if graph.bits is not None else 0.0
     boxes = []
@@ -148,7 +147,7 @@ def _folds(graph: DrawnGraph, first: list[int | None]) -> list[tuple[int, ...]]:
             leaf: (0.0 if parent is None else carried.get((parent, leaf), 0.0), bits[leaf])
             for leaf in leaves
         }
-        ranked = sorted(leaves, key=lambda leaf: strength[leaf], reverse=True)
+        ranked = sorted(leaves, key=strength.__getitem__, reverse=True)
         out.append(tuple(sorted(ranked[n_kept:])))
     return out
 
@@ -163,16 +162,11 @@ def _arrows(graph: DrawnGraph, boxes: Sequence[Box], place: Mapping[int, int]) -
             before = totals.get(edge)
             totals[edge] = bits if before is None else before + (bits or 0.0)
     most = max((bits for bits in totals.values() if bits is not None), default=0.0)
-    return tuple(
-        Arrow(
-            parent,
-            child,
-            boxes[child].parent == parent,
-            bits,
-            PLAIN_WIDTH if bits is None else _share(bits, most),
-        )
-        for (parent, child), bits in totals.items()
-    )
+    arrows = []
+    for (parent, child), bits in totals.items():
+        width = PLAIN_WIDTH if bits is None else _share(bits, most)
+        arrows.append(Arrow(parent, child, boxes[child].parent == parent, bits, width))
+    return tuple(arrows)
 
 
 def _share(bits: float, most: float) -> float:

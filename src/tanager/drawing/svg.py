@@ -94,19 +94,9 @@ def draw_svg(plan: DrawingPlan, *, interactive: bool = False, label: str = "The 
     layout = lay_out(plan)
     rows = [] if interactive else legend_rows(plan)
     width, height = drawing_size(layout, rows)
-    text: str = (
-        _environment()
-        .get_template("network.svg.j2")
-        .render(
-            plan=plan,
-            layout=layout,
-            legend_rows=rows,
-            width=width,
-            height=height,
-            interactive=interactive,
-            label=label,
-        )
-    )
+    drawing = {"plan": plan, "layout": layout, "legend_rows": rows, "width": width}
+    drawing |= {"height": height, "interactive": interactive, "label": label}
+    text: str = _environment().get_template("network.svg.j2").render(drawing)
     return text
 
 
@@ -114,10 +104,9 @@ def draw_svg(plan: DrawingPlan, *, interactive: bool = False, label: str = "The 
 def _environment() -> Any:
     environment = template_environment("tanager.drawing")
     environment.filters["cut"] = cut
-    environment.globals.update(
-        path=_path, tip=_tip, stroke=line_width, title=_title, shorten=shorten
-    )
-    environment.globals.update(font=FONT, box_height=HEIGHT, pad=PAD, draw_svg=draw_svg)
+    environment.globals.update(path=_path, tip=_tip, stroke=line_width, title=_title)
+    environment.globals.update(font=FONT, box_height=HEIGHT, pad=PAD)
+    environment.globals.update(draw_svg=draw_svg, shorten=shorten)
     return environment
 
 
@@ -140,9 +129,7 @@ def _tip(way: list[Point], width: float) -> str:
 def _title(plan: DrawingPlan, box: Box) -> str:
     """Return the full name of a box; for folded leaves, the first names of all."""
     names = [plan.graph.names[feature] for feature in box.members]
-    if not box.folded:
-        return names[0]
-    return f"{box.label}: {cut_list(names, LISTED)}"
+    return f"{box.label}: {cut_list(names, LISTED)}" if box.folded else names[0]
 
 
 def card(template: str, **facts: Any) -> str:

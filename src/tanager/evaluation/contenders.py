@@ -58,7 +58,6 @@ OPTIONS = (
     *("audit", "bins", "categorical_features", "class_weight", "dates", "missing"),
     *("ordered", "random_state"),
 )
-
 METHODS = ("fit", "predict_proba", "get_params")  # that a classifier needs
 
 
@@ -71,10 +70,9 @@ class Contender:
     name : str
         Its name in results.
     use : str or estimator
-        ``structure/parameters`` with options in brackets (``kdb(k=2)/hdp``); a
-        scikit-learn estimator by import path with its options
-        (``sklearn.svm.SVC(probability=True)``); an alias (``random-forest``); or an
-        estimator itself, such as ``BayesNetClassifier("tan", "hdp")`` or a pipeline.
+        ``structure/parameters`` with options in brackets (``kdb(k=2)/hdp``); an estimator by import
+        path with its options (``sklearn.svm.SVC(probability=True)``); an alias (``random-forest``);
+        or an estimator itself, such as ``BayesNetClassifier("tan", "hdp")`` or a pipeline.
     options : mapping
         For a Tanager pair, further options of `BayesNetClassifier`.
 
@@ -102,22 +100,18 @@ class Contender:
         if self.pair is not None:
             for side in self.pair:
                 parse_call(side)
-            strange = [name for name in self.options if name not in OPTIONS]
-            if strange:
-                self._refuse(
-                    f": option {strange[0]!r} is not allowed here. Allowed: {', '.join(OPTIONS)}."
-                )
+            if strange := [name for name in self.options if name not in OPTIONS]:
+                allowed = ", ".join(OPTIONS)
+                self._refuse(f": option {strange[0]!r} is not allowed here. Allowed: {allowed}.")
         elif self.outsider is not None:
             if "." not in self.outsider.path:
                 self._refuse(
                     " isn't valid. Allowed: structure/parameters, an import path such as "
                     f"sklearn.svm.SVC, or one of {', '.join(ALIASES)}."
                 )
-            encoding = self.outsider.encoding
-            if encoding not in ENCODINGS:
-                self._refuse(
-                    f": encoding {encoding!r} isn't valid. Allowed: {', '.join(ENCODINGS)}."
-                )
+            if (encoding := self.outsider.encoding) not in ENCODINGS:
+                allowed = ", ".join(ENCODINGS)
+                self._refuse(f": encoding {encoding!r} isn't valid. Allowed: {allowed}.")
             if self.options:
                 self._refuse(": write options in brackets after the import path.")
         elif not all(hasattr(self.use, method) for method in METHODS):
@@ -220,12 +214,9 @@ class Contender:
             elif not isinstance(estimator, Encoded):
                 encoding = "frame" if _reads_frames(estimator) else "native"
                 estimator = Encoded(estimator, encoding, BINS, known)
-        unset = {
-            key: seed
-            for key, value in estimator.get_params().items()
-            if value is None and key.split("__")[-1] == "random_state"
-        }
-        return estimator.set_params(**unset)
+        params = estimator.get_params().items()
+        unset = [k for k, v in params if v is None and k.split("__")[-1] == "random_state"]
+        return estimator.set_params(**dict.fromkeys(unset, seed))
 
     def _import(self, outsider: Outsider) -> Any:
         """Return a third-party classifier with its options."""

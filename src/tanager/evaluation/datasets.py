@@ -65,11 +65,10 @@ class Dataset:
         Columns along which classes rise or fall, each as ``name=+1`` or ``name=class:-1``;
         only for classifiers with layered parameters.
     classes_ordered : tuple of str
-        All classes from lowest to highest. By default, numbers are in their own order and
-        texts in that of the alphabet.
+        All classes from lowest to highest; by default, in the order of numbers or the alphabet.
     train_rows : int, optional
-        For a table with a fixed split: the first `train_rows` rows are for training and
-        the rest for testing, once, regardless of the protocol.
+        For a fixed split: the first `train_rows` rows are for training and the rest for testing,
+        once, regardless of the protocol.
 
     Examples
     --------
@@ -129,8 +128,7 @@ class Dataset:
         found: dict[str, Any] = {}
         for name, asked in parse_signs(self.monotonic).items():
             if isinstance(asked, Mapping):
-                strange = [label for label in asked if label not in classes]
-                if strange:
+                if strange := [label for label in asked if label not in classes]:
                     raise ConfigurationError(
                         f"monotonic names the class {strange[0]!r} along {name!r}. The classes of "
                         f"dataset {self.name!r} are: {listed(classes)}.",
@@ -143,23 +141,22 @@ class Dataset:
 
     def _classes(self, target: pa.Array) -> list[str]:
         """Return the names of the classes from lowest to highest."""
-        names, kind = _names(target).unique().drop_null().to_pylist(), target.type
-        if self.classes_ordered:
-            if sorted(self.classes_ordered) != sorted(names):
-                raise ConfigurationError(
-                    f"classes_ordered has {listed(self.classes_ordered)}, but the classes of "
-                    f"dataset {self.name!r} are {listed(sorted(names))}. List each of them once.",
-                    parameter="classes_ordered",
-                )
-            return list(self.classes_ordered)
-        return sorted(names, key=float if is_number(kind) else None)
+        names = _names(target).unique().drop_null().to_pylist()
+        if not self.classes_ordered:
+            return sorted(names, key=float if is_number(target.type) else None)
+        if sorted(self.classes_ordered) != sorted(names):
+            raise ConfigurationError(
+                f"classes_ordered has {listed(self.classes_ordered)}, but the classes of dataset "
+                f"{self.name!r} are {listed(sorted(names))}. List each of them once.",
+                parameter="classes_ordered",
+            )
+        return list(self.classes_ordered)
 
     def _check_columns(self, names: Sequence[str]) -> None:
         spoken_of = () if self.categorical == ("all",) else self.categorical
         wanted = [self.target, *self.drop, *spoken_of, *as_date_styles(self.dates)]
         wanted += [*parse_orders(self.ordered), *parse_signs(self.monotonic)]
-        missing = [name for name in wanted if name not in names]
-        if missing:
+        if missing := [name for name in wanted if name not in names]:
             hint = "Name the target." if missing[0] == self.target else "Check the spelling."
             raise DataError(
                 f"dataset {self.name!r} has no column {missing[0]!r}. {hint} "
@@ -177,8 +174,7 @@ class Dataset:
         table = _read(self.open())
         self._check_columns(table.column_names)
         target = table.column(self.target).combine_chunks()
-        n_missing = target.is_null(nan_is_null=True).true_count
-        if n_missing:
+        if n_missing := target.is_null(nan_is_null=True).true_count:
             raise DataError(
                 f"dataset {self.name!r}: target {self.target!r} is missing in "
                 f"{n_missing} rows. Drop those rows first."
@@ -189,10 +185,9 @@ class Dataset:
                 f"or for testing; the table has {len(table)} rows."
             )
         classes = self._classes(target)
-        places = pc.index_in(_names(target), pa.array(classes, pa.string()))
-        labels = places.to_numpy().astype(np.int64)
+        codes = pc.index_in(_names(target), pa.array(classes, pa.string())).to_numpy()
         features = table.drop_columns([self.target, *self.drop]).combine_chunks()
-        return Loaded(features, target, labels, tuple(classes))
+        return Loaded(features, target, codes.astype(np.int64), tuple(classes))
 
     def fingerprint(self) -> str:
         """Digest of the content, so that a changed file counts as another dataset."""
@@ -200,10 +195,8 @@ class Dataset:
         # Only non-default options are included, so that older run files stay valid.
         if self.style not in (None, TextStyle()):
             parts.append(repr(self.style))
-        if self.categorical or self.dates:
-            parts.append(repr((self.categorical, self.dates)))
-        if self.ordered or self.monotonic:
-            parts.append(repr((self.ordered, self.monotonic)))
+        for pair in ((self.categorical, self.dates), (self.ordered, self.monotonic)):
+            parts += [repr(pair)] if any(pair) else []
         if self.classes_ordered:
             parts.append(repr(self.classes_ordered))
         return hashlib.sha256("\0".join([_digest(self.source), *parts]).encode()).hexdigest()[:16]

@@ -36,9 +36,9 @@ class Encoded(ClassifierMixin, BaseEstimator):
         CatBoost and scikit-learn's histogram boosting take them, for others one indicator per
         value. Classifiers without NaN support get standardised numbers, the median for missing
         values, and a missing indicator. Ids are left out, and numbers and dates stored as text
-        parsed. ``"binned"``: one indicator per bin that Tanager learns, with missing as a
-        separate value, for comparisons on equal terms. ``"codes"``: the same bins as codes.
-        ``"frame"``: a pandas DataFrame with numbers and categories, for pipelines.
+        parsed. ``"binned"``: one indicator per bin that Tanager learns, with missing as a value,
+        for comparisons on equal terms. ``"codes"``: the same bins as codes. ``"frame"``: a pandas
+        DataFrame with numbers and categories, for pipelines.
     bins : "mdl", "fine" or int
         How to discretize numbers for ``"binned"`` and ``"codes"``, as in `BayesNetClassifier`.
     columns : mapping, optional
@@ -52,10 +52,8 @@ class Encoded(ClassifierMixin, BaseEstimator):
         bins: str | int = "mdl",
         columns: Mapping[str, Any] | None = None,
     ) -> None:
-        self.estimator = estimator
-        self.encoding = encoding
-        self.bins = bins
-        self.columns = columns
+        self.estimator, self.encoding = estimator, encoding
+        self.bins, self.columns = bins, columns
 
     def fit(self, X: Any, y: Labels) -> Encoded:
         """Learn the encoding, then the classifier."""
@@ -73,15 +71,13 @@ class Encoded(ClassifierMixin, BaseEstimator):
 
     def learn_encoding(self, X: Any, y: Labels) -> Any:
         """Learn the encoding from training rows; return them encoded."""
-        self.estimator_ = clone(self.estimator)
-        learn = ENCODINGS[self.encoding]
+        self.estimator_, learn = clone(self.estimator), ENCODINGS[self.encoding]
         self.encoder_ = learn(self.estimator_, X, self.columns or {}, y, self.bins)
         return self.encoder_.transform(X)
 
     def fit_encoded(self, matrix: Any, y: Labels) -> Encoded:
         """Fit the classifier to rows that `learn_encoding` returned."""
-        options = getattr(self.encoder_, "fit_options", {})
-        self.estimator_.fit(matrix, y, **options)
+        self.estimator_.fit(matrix, y, **getattr(self.encoder_, "fit_options", {}))
         self.classes_ = self.estimator_.classes_
         return self
 
@@ -253,12 +249,7 @@ class _Native(_Columns):
         return matrix if self.package else self.indicators.transform(matrix)
 
 
-ENCODINGS: Mapping[str, Any] = {
-    "native": _Native,
-    "binned": _Binned,
-    "codes": _Codes,
-    "frame": _Frame,
-}
+ENCODINGS = {"native": _Native, "binned": _Binned, "codes": _Codes, "frame": _Frame}
 
 
 def _indicators(arities: NDArray[np.int64], dtype: Any, *, sparse: bool) -> Any:
@@ -266,9 +257,8 @@ def _indicators(arities: NDArray[np.int64], dtype: Any, *, sparse: bool) -> Any:
     from sklearn.preprocessing import OneHotEncoder
 
     values = [np.arange(arity, dtype=np.float64) for arity in arities]
-    encoder = OneHotEncoder(
-        categories=values, handle_unknown="ignore", sparse_output=sparse, dtype=dtype
-    )
+    kind: dict[str, Any] = {"sparse_output": sparse, "dtype": dtype}
+    encoder = OneHotEncoder(categories=values, handle_unknown="ignore", **kind)
     return encoder.fit(np.zeros((1, len(values))))
 
 

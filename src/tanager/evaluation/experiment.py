@@ -70,26 +70,23 @@ class Experiment:
     ----------
     datasets : sequence of Dataset
     classifiers : sequence of Contender, str or estimator
-        Texts such as ``"tan/hdp"`` or ``"random-forest"``, estimators, or `Contender`,
-        which gives either a name.
+        Texts such as ``"tan/hdp"`` or ``"random-forest"``, estimators, or either with a name.
     protocol : CrossValidation or LearningCurve
         5 rounds of 2-fold cross-validation by default.
     metrics : sequence of str
-        Names from `tanager.evaluation.METRICS`; by default all that need only probabilities
-        and classes.
+        From `tanager.evaluation.METRICS`; by default all that need only probabilities and classes.
     seed : int
         Determines folds and the classifiers' random states.
     bins : "auto", "mdl", "fine" or int
-        How to discretize numbers, for all classifiers given as texts that use bins; the
-        papers use "mdl". With "auto", each of Tanager's classifiers uses its default.
+        How to discretize numbers, for all classifiers given as texts that use bins; the papers use
+        "mdl". With "auto", each of Tanager's classifiers uses its default.
     name : str
         Title in reports.
     keep : sequence of str
-        What else to store for every cell: ``"predictions"`` (for bias and
-        variance) and ``"info"`` (the classifier's `info_`, with its traces).
+        What else to store for every cell: ``"predictions"`` (for bias and variance) and ``"info"``
+        (the classifier's `info_`, with its traces).
     stamps : mapping of str to str
-        Versions of classifiers, by name: a cell with another stamp in the run
-        file is recomputed.
+        Versions of classifiers, by name: a cell with another stamp in the run file is recomputed.
 
     Examples
     --------
@@ -112,11 +109,9 @@ class Experiment:
     stamps: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        contenders = tuple(
-            c if isinstance(c, Contender) else Contender.of(c) for c in self.classifiers
-        )
+        contenders = [c if isinstance(c, Contender) else Contender.of(c) for c in self.classifiers]
         object.__setattr__(self, "classifiers", contenders)
-        for name in ("datasets", "metrics", "keep"):
+        for name in ("datasets", "classifiers", "metrics", "keep"):
             object.__setattr__(self, name, tuple(getattr(self, name)))
         for dataset in self.datasets:
             if not isinstance(dataset, Dataset):
@@ -129,14 +124,11 @@ class Experiment:
             check_bins(self.bins)
         if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
             raise invalid("seed", self.seed, "whole numbers from 0")
-        for kind, names in (
-            ("dataset", [d.name for d in self.datasets]),
-            ("classifier", [c.name for c in contenders]),
-        ):
+        for kind, named in (("dataset", self.datasets), ("classifier", contenders)):
+            names = [one.name for one in named]
             if not names:
                 raise ConfigurationError(f"the experiment has no {kind}.")
-            twice = sorted({n for n in names if names.count(n) > 1})
-            if twice:
+            if twice := sorted({name for name in names if names.count(name) > 1}):
                 raise ConfigurationError(
                     f"two {kind}s are called {twice[0]!r}. Give each a different name."
                 )
@@ -147,8 +139,7 @@ class Experiment:
                 f"the experiment has {n_cells:,} cells (rounds × folds × datasets × classifiers). "
                 f"Allowed: {_MAX_CELLS:,}. Use fewer folds or rounds."
             )
-        unknown = [k for k in self.keep if k not in _KEEP]
-        if unknown:
+        if unknown := [k for k in self.keep if k not in _KEEP]:
             raise ConfigurationError(f"keep has {unknown[0]!r}. Allowed: {', '.join(_KEEP)}.")
 
     @property
@@ -233,7 +224,7 @@ class Experiment:
         Cells already in the run file `path` aren't recomputed, unless they failed and
         `retry_failed` is set; without a file nothing is stored. Numbers don't depend on `n_jobs`,
         the number of processes (-1: one per core). No cell is started after the time `until` of
-        `time.monotonic`; cells that are missing then are also missing in the results.
+        `time.monotonic`; the results then lack the others.
         """
         self.check()
         cells, reporter = list(self.cells()), progress or Progress()
@@ -320,24 +311,20 @@ def _is_plain(value: Any) -> bool:
 
 
 _PLAIN = Kind("texts, numbers, true or false, and lists and tables of them", _is_plain)
-_ENTRIES = TEXTS.otherwise(TABLE)
 _ENTRY = TEXT.otherwise(TABLE)
 _EXPERIMENT: Schema = {
     "name": TEXT,
     "seed": WHOLE,
     "bins": TEXT.otherwise(WHOLE),
-    "metrics": TEXTS,
-    "keep": TEXTS,
     "protocol": TABLE,
-    "datasets": _ENTRIES,
-    "classifiers": _ENTRIES,
+    **dict.fromkeys(("metrics", "keep"), TEXTS),
+    **dict.fromkeys(("datasets", "classifiers"), TEXTS.otherwise(TABLE)),
 }
 _STYLE: Schema = {"na_values": TEXTS, "encoding": TEXT, "decimal": TEXT, "header": FLAG}
 _OF_COLUMNS = ("categorical", "classes_ordered", "dates", "drop", "monotonic", "ordered")
 _DATASET: Schema = {
     **dict.fromkeys(_OF_COLUMNS, TEXTS),
-    "path": TEXT,
-    "target": TEXT,
+    **dict.fromkeys(("path", "target"), TEXT),
     "train_rows": WHOLE,
     **_STYLE,
 }

@@ -62,8 +62,7 @@ class CrossValidation(_Rounds):
 
     Notes
     -----
-    For estimates of bias and variance, use rounds of two folds, since training
-    sets then differ most.
+    For estimates of bias and variance, use rounds of two folds: training sets then differ most.
 
     Examples
     --------

@@ -67,10 +67,10 @@ class Bench:
         """Compute a cell; a failure is recorded."""
         try:
             return {**cell.facts(), **self._measure(cell)}
-        except TanagerError as error:
-            return cell.failed(str(error)[:2000])
         except Exception as error:  # any exception of a classifier is recorded
-            return cell.failed("".join(traceback.format_exception_only(error)).strip()[:2000])
+            ours = isinstance(error, TanagerError)
+            text = str(error) if ours else "".join(traceback.format_exception_only(error)).strip()
+            return cell.failed(text[:2000])
 
     def load(self, name: str) -> Loaded:
         """Return a dataset by name, read once for all its cells."""
@@ -194,8 +194,8 @@ def complete_probabilities(
 ) -> NDArray[np.float64]:
     """Extend predictions of the `present` classes, (codes,), to all classes of the table, by code.
 
-    A class without training rows gets the m-estimate (m=1) of its prior,
-    1/(C (N+1)), for every classifier, and the others are scaled down.
+    A class without training rows gets the m-estimate (m=1) of its prior, 1/(C (N+1)), for every
+    classifier, and the others are scaled down.
     """
     absent = 1.0 / (n_classes * (n_train + 1.0))
     full = np.full((len(probabilities), n_classes), absent)
@@ -257,14 +257,14 @@ def compute_cells(
                 left = [cell for cell in left if cell.key != record["cell"]]
                 yield record
         except BrokenProcessPool:
-            # A worker was killed, and it's unknown by which cell: those that may
-            # have been running are rerun, each in a process of its own.
+            # A worker was killed, and it's unknown by which cell: those that may have been running
+            # are rerun, each in a process of its own.
             suspects, left = left[: 2 * n_processes], left[2 * n_processes :]
+            reason = "the worker process died, probably because it ran out of memory"
             for cell in suspects:
                 try:
                     yield from _in_pool(experiment, [cell], 1)
                 except BrokenProcessPool:
-                    reason = "the worker process died, probably because it ran out of memory"
                     yield cell.failed(reason)
 
 
