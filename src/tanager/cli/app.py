@@ -199,16 +199,13 @@ def _tell(error: BaseException) -> int:
             text = written_here(error)
         case OSError():
             where = f"{error.filename}: " if error.filename else ""
-            text = (
-                f"{where}{error.strerror or error}. Check the path, its permissions and the disk."
-            )
+            why = f"{where}{error.strerror or error}"
+            text = f"{why}. Check the path, its permissions and the disk."
         case MemoryError():
             text = "out of memory. Use fewer parents, fewer columns, or files instead of one table."
         case ModuleNotFoundError():
-            package = str(error.name).partition(".")[0]
-            text = (
-                f"this needs {package}, which is not installed. Install it: pip install {package}"
-            )
+            name = str(error.name).partition(".")[0]
+            text = f"this needs {name}, which is not installed. Install it: pip install {name}"
         case _:
             text = f"{type(error).__name__}: {error}. Run again with --debug to see where."
     _say(text)

@@ -78,8 +78,8 @@ class TableOptions:
         """Open the table, without the rows that have no value in a column of `drop_missing`."""
         from tanager.sources import open_table
 
-        given = {field.name: getattr(self, field.name) for field in fields(TableOptions)}
-        given = {name: value for name, value in given.items() if value is not None}
+        options = {field.name: getattr(self, field.name) for field in fields(TableOptions)}
+        given = {name: value for name, value in options.items() if value is not None}
         return open_table(list(data), drop_missing=drop_missing, **given)
 
 

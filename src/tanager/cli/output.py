@@ -166,14 +166,12 @@ def check_output(
             )
         there = exists(output)
     else:
-        if not output.parent.is_dir():
-            raise FileNotFoundError(
-                errno.ENOENT, "The output folder doesn't exist", str(output.parent)
-            )
+        folder = output.parent
+        if not folder.is_dir():
+            raise FileNotFoundError(errno.ENOENT, "The output folder doesn't exist", str(folder))
         if output.is_dir():
             raise IsADirectoryError(errno.EISDIR, "It's a folder; pass a file name", str(output))
-        there = output.exists()
-        if there:
+        if there := output.exists():
             refuse_input(output, inputs, option)
     if there and not force:
         raise ConfigurationError(f"{option} {shown} already exists. Pass --force to overwrite it.")
@@ -241,10 +239,8 @@ def _table_writer(file: Any, kind: str) -> Iterator[Write]:
         nonlocal writer
         if kind != ".parquet":
             # CSV has no dictionaries, and an Arrow file allows only one for all batches.
-            arrays = [
-                column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-                for column in batch.columns
-            ]
+            is_coded = pa.types.is_dictionary
+            arrays = [c.dictionary_decode() if is_coded(c.type) else c for c in batch.columns]
             batch = pa.RecordBatch.from_arrays(arrays, batch.schema.names)
         if kind == ".csv":
             batch = _shown(inert(batch)) if file.isatty() else inert(batch)

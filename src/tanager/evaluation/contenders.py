@@ -115,10 +115,8 @@ class Contender:
             if self.options:
                 self._refuse(": write options in brackets after the import path.")
         elif not all(hasattr(self.use, method) for method in METHODS):
-            self._refuse(
-                f" is a {type(self.use).__name__}, which has no predict_proba. "
-                "Pass a text or a scikit-learn classifier."
-            )
+            hint = "Pass a text or a scikit-learn classifier."
+            self._refuse(f" is a {type(self.use).__name__}, which has no predict_proba. {hint}")
         elif self.options:
             self._refuse(": options are only for texts. Set the estimator's parameters instead.")
 
@@ -180,8 +178,7 @@ class Contender:
     def check(self) -> None:
         """Reject invalid names and options before the first cell runs.
 
-        A package that isn't installed only fails in its cells: the other
-        classifiers' results don't depend on it.
+        A package that isn't installed only fails in its cells.
         """
         if self.pair is not None or (self.outsider is not None and self.outsider.installed):
             self.build(seed=0)

@@ -40,6 +40,7 @@ from tanager.progress import one_of_many
 if TYPE_CHECKING:
     from tanager.evaluation.experiment import Cell, Experiment
 
+Record = dict[str, Any]  # of a finished or failed cell, as in a run file
 _WARM_UP_ROWS = 24  # of the untimed fit before the first timed one, for imports
 
 
@@ -63,7 +64,7 @@ class Bench:
     _rows: tuple[tuple[str, int, int], _Rows] | None = None
     _warm: set[str] = field(default_factory=set)
 
-    def run(self, cell: Cell) -> dict[str, Any]:
+    def run(self, cell: Cell) -> Record:
         """Compute a cell; a failure is recorded."""
         try:
             return {**cell.facts(), **self._measure(cell)}
@@ -97,7 +98,7 @@ class Bench:
             self._rows = (place, _Rows(train, target, y, present, test, truth))
         return self._rows[1]
 
-    def _measure(self, cell: Cell) -> dict[str, Any]:
+    def _measure(self, cell: Cell) -> Record:
         experiment, rows, data = self.experiment, self._divide(cell), self.load(cell.dataset)
         contender = experiment.contender(cell.classifier)
         place = np.random.SeedSequence([experiment.seed, cell.round, cell.fold])
@@ -240,9 +241,7 @@ def environment() -> dict[str, Any]:
     return {"versions": versions, "machine": processor, "cores": os.cpu_count()}
 
 
-def compute_cells(
-    experiment: Experiment, cells: Sequence[Cell], n_jobs: int
-) -> Iterator[dict[str, Any]]:
+def compute_cells(experiment: Experiment, cells: Sequence[Cell], n_jobs: int) -> Iterator[Record]:
     """Compute cells in a number of processes (-1: one per core); yield records as they arrive."""
     if n_jobs == 0:
         raise invalid("n_jobs", n_jobs, "1 for one process, or -1 for one per core")
@@ -268,9 +267,7 @@ def compute_cells(
                     yield cell.failed(reason)
 
 
-def _in_pool(
-    experiment: Experiment, cells: Sequence[Cell], n_processes: int
-) -> Iterator[dict[str, Any]]:
+def _in_pool(experiment: Experiment, cells: Sequence[Cell], n_processes: int) -> Iterator[Record]:
     """Compute cells in processes, started in order; yield records as they arrive."""
     pool = ProcessPoolExecutor(
         n_processes,
@@ -302,6 +299,6 @@ def _start_worker(experiment: Experiment) -> None:
         threading.Thread(target=leave, daemon=True).start()
 
 
-def _work(cell: Cell) -> dict[str, Any]:
+def _work(cell: Cell) -> Record:
     assert _bench is not None
     return _bench.run(cell)

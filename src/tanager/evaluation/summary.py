@@ -9,21 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tanager.escaping import abridged
+from tanager.evaluation import statistics
 from tanager.evaluation.metrics import known_number
 from tanager.evaluation.results import Results, Scores
-from tanager.evaluation.statistics import (
-    FriedmanTest,
-    Nemenyi,
-    WinDrawLoss,
-    average_ranks,
-    corrected_t,
-    critical_difference,
-    friedman,
-    geometric_mean_ratio,
-    nemenyi,
-    wilcoxon,
-    win_draw_loss,
-)
+from tanager.evaluation.statistics import FriedmanTest, Nemenyi, WinDrawLoss
 
 ALPHA = 0.05  # significance level
 MAX_NAMED = 4  # classifiers named individually
@@ -92,20 +81,21 @@ def summarize(results: Results, metric: str) -> Summary:
     if len(names) < 2 or not scores.datasets:
         ranks = dict.fromkeys(names, 1.0) if scores.datasets else {}
         return Summary(scores, ranks, None, None, [], deviations)
-    mean_ranks, many = average_ranks(scores.losses), len(names) > 2
+    mean_ranks, many = statistics.average_ranks(scores.losses), len(names) > 2
     pairs = []
     for a, b in combinations(names, 2):
         x, y = (scores.losses[:, names.index(name)] for name in (a, b))
-        ratio = geometric_mean_ratio(x, y) if ((x > 0) & (y > 0)).any() else None
+        ratio = statistics.geometric_mean_ratio(x, y) if ((x > 0) & (y > 0)).any() else None
         test = None
         if len(scores.datasets) == 1 and not results.is_pooled(metric):
             test = _over_cells(results, metric, a, b)
-        pairs.append(Pair(a, b, win_draw_loss(x, y), wilcoxon(x, y).p_value, ratio, test))
+        record, wilcoxon = statistics.win_draw_loss(x, y), statistics.wilcoxon(x, y)
+        pairs.append(Pair(a, b, record, wilcoxon.p_value, ratio, test))
     return Summary(
         scores,
         {names[i]: float(mean_ranks[i]) for i in mean_ranks.argsort(kind="stable")},
-        friedman(scores.losses) if many else None,
-        nemenyi(scores.losses) if many else None,
+        statistics.friedman(scores.losses) if many else None,
+        statistics.nemenyi(scores.losses) if many else None,
         pairs,
         deviations,
     )
@@ -128,7 +118,7 @@ def _over_cells(results: Results, metric: str, a: str, b: str) -> float | None:
         return None
     ratio = sum(first[at]["n_test"] / first[at]["n_train"] for at in places) / len(places)
     x, y = ([cells[at][metric] for at in places] for cells in (first, second))
-    return corrected_t(x, y, ratio).p_value
+    return statistics.corrected_t(x, y, ratio).p_value
 
 
 class Intervals(NamedTuple):
@@ -161,7 +151,7 @@ def score_intervals(results: Results, metric: str) -> Intervals | None:
         return _of_one_table(results, metric)
     title, n = results.title(metric), len(scores.datasets)
     names, ranks = tuple(summary.ranks), tuple(summary.ranks.values())
-    half = critical_difference(len(names), n) / 2 if len(names) > 1 else 0.0
+    half = statistics.critical_difference(len(names), n) / 2 if len(names) > 1 else 0.0
     return Intervals(
         names,
         ranks,

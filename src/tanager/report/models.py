@@ -162,9 +162,7 @@ def _draw_arrow(ax: Axes, arrow: Arrow, way: list[Point], point: float) -> None:
     ax.add_patch(Polygon(tip, closed=True, lw=0, zorder=2, color=MUTED))
 
 
-def _draw_box(
-    ax: Axes, place: tuple[float, float, float, float], *, round_by: float = 5, **style: Any
-) -> None:
+def _draw_box(ax: Axes, place: Sequence[float], *, round_by: float = 5, **style: Any) -> None:
     from matplotlib.patches import FancyBboxPatch
 
     left, middle, wide, high = place
@@ -216,9 +214,9 @@ def plot_effect(
 
     Notes
     -----
-    The effect of a value is :math:`\log P(x \mid c) - \log P(x \mid \bar c)`, all
-    other features summed out. A number is drawn as steps over its intervals, the
-    outermost of which are open; categories as bars, at most the 30 most probable.
+    The effect of a value is :math:`\log P(x \mid c) - \log P(x \mid \bar c)`, all other features
+    summed out. A number is drawn as steps over its intervals, the outermost of which are open;
+    categories as bars, at most the 30 most probable.
 
     Examples
     --------

@@ -79,8 +79,8 @@ class ScoreCell(NamedTuple):
 def score_table(results: Results, shown: Sequence[str] = ()) -> dict[str, Any]:
     """Return classifiers × metrics: means over tables, and deviations over cells or rounds.
 
-    The main metric comes first, and the best classifier by it is on top; a classifier
-    that failed on every table gets a row with the reason.
+    The main metric is first, the best classifier by it on top; a classifier that failed on every
+    table gets a row with the reason.
     """
     metrics = [m for m in _leading_first(results) if m in (shown or results.metrics)]
     lead = metrics[0]
@@ -286,11 +286,7 @@ def write_drift(drift: Drift, path: str | os.PathLike[str], *, title: str = "Dri
     ...     write_drift(clf.drift([["a"]] * 30), os.path.join(folder, "drift.html"))
     """
     check_ending(path)
-    write_text(path, render_drift(drift, title=title))
-
-
-def render_drift(drift: Drift, *, title: str = "Drift") -> str:
-    """Return the page of `write_drift` as text."""
     profiles = sorted(drift.profiles, key=lambda one: one.column not in drift.columns)
     shown, still = profiles[:MOST_COLUMNS], [shift for shift in drift.shifts if not shift.moved]
-    return render_page("drift.html.j2", title=title, drift=drift, profiles=shown, still=still)
+    page = render_page("drift.html.j2", title=title, drift=drift, profiles=shown, still=still)
+    write_text(path, page)

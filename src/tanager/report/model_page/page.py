@@ -337,9 +337,8 @@ def column_facts(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str,
     ]
     for name, one in codebook.readings.items() if not found else ():
         style = "" if one.style == "plain" else f" ({one.style})"
-        texts.append(
-            (name, "left out" if one.kind == "nothing" else f"text read as {one.kind}s{style}")
-        )
+        how = "left out" if one.kind == "nothing" else f"text read as {one.kind}s{style}"
+        texts.append((name, how))
     return texts[:20]
 
 
