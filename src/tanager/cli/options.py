@@ -249,10 +249,7 @@ def given_flags(context: typer.Context, *names: str) -> list[str]:
 
 
 def read_class(network: Network, text: str, option: str) -> int:
-    """Return the index of the class that an option names.
-
-    It's matched like the labels of a table: ``1`` names the class 1.0, ``true`` the class True.
-    """
+    """Return the index of the class that an option names, matched like the labels of a table."""
     try:
         return int(network.codebook.encode_labels([text])[0])
     except DataError as error:

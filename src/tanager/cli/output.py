@@ -34,11 +34,7 @@ Write = Callable[[pa.RecordBatch], None]
 
 
 def console() -> Console:
-    """Return a console for standard output, wide if that is a file or a pipe.
-
-    Names and labels come from tables and model files of unknown origin, so
-    their control characters are never sent to the terminal.
-    """
+    """Return a console, wide unless it's a terminal, that escapes control characters in names."""
     from rich.console import Console
     from rich.text import Text
 
@@ -207,12 +203,9 @@ def ending(output: Path | str) -> str:
 
 @contextmanager
 def open_output(path: Path | str | None) -> Iterator[Write]:
-    """Yield a function that writes batches in the output's format, or CSV to standard output.
-
-    Output for a URL is written to a local file first and uploaded when complete.
-    """
+    """Yield a function that writes batches in the path's format, or CSV to standard output."""
     if isinstance(path, str):
-        # An unnamed temporary file, so that nothing is left behind whatever happens.
+        # Uploaded when complete; unnamed, so that nothing is left behind whatever happens.
         with tempfile.TemporaryFile(prefix="tanager-") as nameless:
             with _table_writer(nameless, ending(path)) as write:
                 yield write
@@ -229,10 +222,7 @@ def open_output(path: Path | str | None) -> Iterator[Write]:
 
 @contextmanager
 def _table_writer(file: Any, kind: str) -> Iterator[Write]:
-    """Yield a function that writes batches; the first batch determines the columns.
-
-    After a failure the file is discarded: closing the writer would only write more.
-    """
+    """Yield a function that writes batches; the first batch determines the columns."""
     writer: Any = None
 
     def write(batch: pa.RecordBatch) -> None:
@@ -249,6 +239,7 @@ def _table_writer(file: Any, kind: str) -> Iterator[Write]:
         writer.write_batch(batch)
 
     yield write
+    # Not after a failure: the file is then discarded, and closing would only write more.
     if writer is not None:
         writer.close()
 

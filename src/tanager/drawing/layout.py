@@ -121,10 +121,8 @@ def _components(n_boxes: int, arrows: Sequence[tuple[int, int]]) -> list[list[in
 def _narrow_enough(
     boxes: list[int], widths: Sequence[float], arrows: Sequence[tuple[int, int]], max_width: float
 ) -> _Layered:
-    """Return boxes in layers, with fewer boxes per layer if crossing arrows need more room.
-
-    A drawing with very many boxes is wider than a screen in any case.
-    """
+    """Return boxes in layers, with fewer per layer if there's no room for crossing arrows."""
+    # A drawing with very many boxes is wider than a screen in any case.
     for share in (1.0, 0.8, 0.6, 0.45) if len(boxes) <= MANY else (1.0,):
         part = _Layered(boxes, widths, arrows, max_width, share * max_width)
         if part.width <= max_width:
@@ -303,14 +301,12 @@ def _crossings(rows: Sequence[Sequence[int]], down: dict[int, list[int]]) -> int
 
 
 def _kept_apart(wanted: Sequence[float], gaps: Sequence[float], ends: Point) -> list[float]:
-    """Return the positions nearest to those wanted (least squares) that keep order and gaps.
-
-    They stay between the ends, or begin at the first if the gaps leave no room.
-    """
+    """Return the positions nearest to those wanted (least squares) that keep order and gaps."""
     from scipy.optimize import isotonic_regression
 
     offsets = np.concatenate([[0.0], np.cumsum(gaps)])
     level = isotonic_regression(np.asarray(wanted) - offsets).x
+    # Between the ends; if the gaps leave no room, from the first.
     level = np.clip(level, ends[0], max(ends[0], ends[1] - offsets[-1]))
     return [float(place) for place in level + offsets]
 

@@ -1,7 +1,4 @@
-"""The drawing of a network as SVG, its legend, and the small cards that notebooks show.
-
-Colours come from the style sheet of the page that shows it.
-"""
+"""Drawings as SVG, and notebooks' cards; colours come from the style sheet of the page."""
 
 from __future__ import annotations
 

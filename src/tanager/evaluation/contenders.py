@@ -176,10 +176,7 @@ class Contender:
         return {"name": self.name, "use": self.text, **options}
 
     def check(self) -> None:
-        """Reject invalid names and options before the first cell runs.
-
-        A package that isn't installed only fails in its cells.
-        """
+        """Reject invalid names and options; a package that isn't installed only fails in its cells."""
         if self.pair is not None or (self.outsider is not None and self.outsider.installed):
             self.build(seed=0)
 
@@ -188,9 +185,9 @@ class Contender:
     ) -> Any:
         """Build an unfitted estimator that takes an Arrow table and class codes.
 
-        Numbers are cut into `bins`, unless the contender's own options say otherwise; with
-        "auto", each Tanager classifier uses its default. `columns` are the options of
-        `BayesNetClassifier` that describe the table's columns.
+        Numbers are cut into `bins`, unless the contender's own options say otherwise; with "auto",
+        each Tanager classifier uses its default. `columns` are options of `BayesNetClassifier` on
+        the columns.
         """
         from sklearn.base import clone
 

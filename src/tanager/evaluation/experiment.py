@@ -267,10 +267,10 @@ class Experiment:
     ) -> Experiment:
         """Read an experiment from a TOML file.
 
-        `data` is the folder of the datasets that are given only by name; by default, that of
-        the environment variable TANAGER_DATA. With `allow_imports`, classifiers may be given by
-        import path: importing a module runs its code, so only allow it for files you trust.
-        Aliases such as ``random-forest`` don't need it.
+        `data` is the folder of the datasets that are given only by name; by default, TANAGER_DATA
+        names it. With `allow_imports`, classifiers may be given by import path: importing a module
+        runs its code, so only allow it for files you trust. Aliases such as ``random-forest`` don't
+        need it.
         """
         file = Path(path)
         try:

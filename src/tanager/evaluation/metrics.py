@@ -1,8 +1,7 @@
 """Metrics of predicted probabilities, one function each.
 
-Every metric takes the probabilities of the test rows, shape (n_rows, n_classes),
-and the true classes as codes 0..C-1, and returns one number. Lower is better, except
-for `accuracy`, `auc` and `f1`, as their `Metric` declares.
+Each takes the probabilities of the test rows, shape (n_rows, n_classes), and the true classes as
+codes 0..C-1. Lower is better, except for `accuracy`, `auc` and `f1`, as their `Metric` declares.
 """
 
 from __future__ import annotations
@@ -44,8 +43,7 @@ def confusion(probabilities: Floats, labels: Labels) -> NDArray[np.int64]:
 def f1(probabilities: Floats, labels: Labels) -> float:
     """Return the mean over classes of 2 TP / (2 TP + FP + FN).
 
-    Classes that are neither in the rows nor predicted are left out, as in
-    scikit-learn's ``f1_score(average="macro")``.
+    As in scikit-learn's ``f1_score(average="macro")``, over classes in the rows or predicted.
     """
     table = confusion(probabilities, labels)
     both = table.sum(axis=0) + table.sum(axis=1)
@@ -83,10 +81,7 @@ def auc_by_class(probabilities: Floats, labels: Labels) -> Floats:
 
 
 def rmse_true_class(probabilities: Floats, labels: Labels) -> float:
-    r"""Root mean squared error of the true class, :math:`\sqrt{E (1 - p_y)^2}`.
-
-    The RMSE of selective kDB (Martínez et al., 2016).
-    """
+    r"""RMSE of the true class, :math:`\sqrt{E (1 - p_y)^2}`, as in Martínez et al. (2016)."""
     missed = 1.0 - _of_true_class(probabilities, labels)
     return float(np.sqrt(np.mean(missed * missed)))
 
@@ -108,8 +103,8 @@ def brier_score(probabilities: Floats, labels: Labels) -> float:
 def log_loss(probabilities: Floats, labels: Labels) -> float:
     r"""Mean of :math:`-\log p_y` in nats.
 
-    Probabilities are clipped at 2.2e-16, as in scikit-learn, so that a single
-    confident error of a forest doesn't make the loss infinite.
+    Probabilities are clipped at 2.2e-16, as in scikit-learn, so that one error of a forest doesn't
+    make the loss infinite.
     """
     return float(np.mean(row_losses(probabilities, labels)))
 

@@ -141,10 +141,7 @@ class Results:
                 parquet.write_table(self.table(), part)
 
     def mean(self, metric: str) -> Scores:
-        """Average a metric, or a time, over the cells of each dataset and classifier.
-
-        A metric that `is_pooled` is averaged over the rounds.
-        """
+        """Average a metric or time over a dataset's cells by classifier; over rounds if `is_pooled`."""
         return self.scores(metric, self._over_parts(metric, np.mean))
 
     def deviation(self, metric: str) -> Scores:
@@ -180,8 +177,7 @@ class Results:
     def scores(self, metric: str, values: NDArray[np.float64]) -> Scores:
         """Label the rows and columns of numbers.
 
-        Classifiers that failed on every dataset are left out, then datasets with
-        any failure, so that a failed classifier doesn't affect the others.
+        Classifiers that failed on every dataset are left out, then datasets with any failure.
         """
         failed = self.failed_classifiers()
         kept = [j for j, name in enumerate(self.classifiers) if name not in failed]

@@ -195,8 +195,8 @@ def complete_probabilities(
 ) -> NDArray[np.float64]:
     """Extend predictions of the `present` classes, (codes,), to all classes of the table, by code.
 
-    A class without training rows gets the m-estimate (m=1) of its prior, 1/(C (N+1)), for every
-    classifier, and the others are scaled down.
+    A class without training rows gets the m-estimate (m=1) of its prior, 1/(C (N+1)); the others
+    are scaled down.
     """
     absent = 1.0 / (n_classes * (n_train + 1.0))
     full = np.full((len(probabilities), n_classes), absent)

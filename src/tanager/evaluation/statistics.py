@@ -1,7 +1,4 @@
-"""Significance tests of classifiers over datasets and over folds.
-
-All take losses: lower is better, and a *win* is a smaller number.
-"""
+"""Significance tests of classifiers by losses: lower is better, a *win* is a smaller number."""
 
 from __future__ import annotations
 
@@ -156,8 +153,8 @@ def _groups(ranks: NDArray[np.float64], difference: float) -> list[tuple[int, ..
 def wilcoxon(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided") -> Outcome:
     """Wilcoxon's signed-rank test over datasets, by the normal approximation.
 
-    The statistic is z, positive if `a` has the lower losses. Equal pairs are
-    left out. As used by Carvalho et al. (2013), tables 1 and 2.
+    The statistic is z, positive if `a` has the lower losses. Equal pairs are left out (Carvalho et
+    al., 2013, tables 1 and 2).
     """
     from scipy import stats
 

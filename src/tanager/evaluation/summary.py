@@ -135,13 +135,11 @@ class Intervals(NamedTuple):
 def score_intervals(results: Results, metric: str) -> Intervals | None:
     r"""Return the classifiers' scores by one metric, with intervals; None if nothing finished.
 
-    With one table: the mean over its cells :math:`\pm\, t_{J-1}\,\hat\sigma
-    \sqrt{1/J + n_{test}/n_{train}}`, the 95 % interval whose variance accounts for training sets
-    that share rows (`corrected_t`). A metric that is computed over all rows of a round
-    (`Results.is_pooled`) has no interval.
-
-    With several tables: the average rank, and half of Nemenyi's critical difference on either
-    side (Demšar, 2006): two classifiers whose intervals don't overlap differ at 5 %.
+    With one table: the mean over its cells :math:`\pm\, t_{J-1}\,\hat\sigma \sqrt{1/J +
+    n_{test}/n_{train}}`, the 95 % interval whose variance accounts for training sets that share
+    rows (`corrected_t`); none for a metric that `Results.is_pooled`. With several: the average
+    rank, and half of Nemenyi's critical difference on either side (Demšar, 2006): two classifiers
+    whose intervals don't overlap differ at 5 %.
     """
     summary = summarize(results, metric)
     scores = summary.scores
@@ -207,9 +205,8 @@ def leading_metric(results: Results) -> str:
 def verdict(results: Results) -> str:
     """Return which classifier is best by the main metric, and whether significantly so.
 
-    Classifiers that share first place are named together. With one table, the pairs are
-    tested over its cells (Nadeau and Bengio); with several, over the tables: two classifiers
-    by Wilcoxon's test, more by Nemenyi's.
+    Those that share first place are named together. With one table, the pairs are tested over its
+    cells (Nadeau and Bengio); with several, two classifiers by Wilcoxon's test, more by Nemenyi's.
     """
     summary = summarize(results, leading_metric(results))
     scores = summary.scores

@@ -1,7 +1,4 @@
-"""Plots and HTML pages of models and experiments.
-
-Pages have no further dependencies; plots need the extra `report`.
-"""
+"""Plots (with the extra `report`) and HTML pages of models and experiments."""
 
 from tanager.report.model_page import write_report
 from tanager.report.models import plot_effect, plot_network, plot_table

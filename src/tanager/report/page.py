@@ -233,10 +233,7 @@ def _section(results: Results, metric: str) -> dict[str, Any]:
 
 
 def loss_scatter(scores: Scores, first: str, second: str) -> dict[str, Any]:
-    """Return two classifiers' losses as points of a square, and how to place them on its scale.
-
-    The three farthest from the diagonal are labelled, if there is room.
-    """
+    """Return two classifiers' losses as points on one scale, the three farthest apart labelled."""
     x, y = scores.of(first), scores.of(second)
     place, ticks = _scale(float(min(x.min(), y.min())), float(max(x.max(), y.max())))
     far, named = np.argsort(-np.abs(x - y), kind="stable").tolist(), list[int]()

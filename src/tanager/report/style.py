@@ -89,10 +89,7 @@ def fitting(name: object, most: int = 30) -> str:
 
 
 def picture_svg(fig: Figure, *, title: str) -> str:
-    """Return a figure as a standalone SVG, with a title for screen readers.
-
-    The text stays text, and two calls on the same figure give the same bytes.
-    """
+    """Return a figure as a standalone SVG with text and title, reproducible byte for byte."""
     buffer = io.StringIO()
     with load_matplotlib().rc_context(fname=STYLE):
         fig.savefig(buffer, format="svg", facecolor="white", metadata={"Date": None})

@@ -71,10 +71,7 @@ def asked_network(
 
 
 def scorer_json(network: Network, costs: Costs | None = None) -> str:
-    """Return the network for the page's scorer, with nine decimals if it's large.
-
-    A probability then differs from the model's by a few billionths, which is invisible.
-    """
+    """Return the network for the page's scorer; nine decimals are enough if it's large."""
     text = network.to_json(unknowns=False, costs=costs)
     if len(text) < LARGE_TEXT:
         return text
@@ -89,9 +86,9 @@ def scorer_json(network: Network, costs: Costs | None = None) -> str:
 def interval_tables(network: Network, level: float) -> dict[str, Any] | None:
     """Return what the page needs to compute the interval of a complete row (`predict_interval`).
 
-    For each number of the scorer in turn (prior, then each feature's `log_prob` and
-    `log_within`), the index into `pairs` of its squared deviations below and above.
-    None if the tables have no spread, or too many cells.
+    For each number of the scorer in turn (prior, then each feature's `log_prob` and `log_within`),
+    the index into `pairs` of its squared deviations below and above. None without spread, or if too
+    large.
     """
     spread = network.tables.spread
     if spread is None or sum(map(_n_cells, network.tables.families)) > MAX_INTERVAL_CELLS:
@@ -227,10 +224,7 @@ def _contexts(
 
 
 def counted_bits(counts: Floats) -> tuple[float, float]:
-    """Return the mutual information of counts (arity, n_classes) and its standard error, in bits.
-
-    Corrected for the bias of chance (Miller and Madow), at least 0.
-    """
+    """Return the mutual information of counts (arity, n_classes) and its standard error, in bits."""
     total = float(counts.sum())
     seen = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0] / max(total, 1.0)
     if seen.size == 0:
@@ -238,16 +232,14 @@ def counted_bits(counts: Floats) -> tuple[float, float]:
     expected = seen.sum(axis=1, keepdims=True) * seen.sum(axis=0)
     told = np.log2(np.where(seen > 0, seen, expected) / expected)
     bits = float((seen * told).sum())
+    # The bias of chance (Miller and Madow).
     chance = (seen.shape[0] - 1) * (seen.shape[1] - 1) / (2.0 * total * np.log(2.0))
     spread = float((seen * (told - bits) ** 2).sum())
     return max(0.0, bits - chance), float(np.sqrt(spread / total))
 
 
 def _inside(said: Floats, counts: Floats) -> NDArray[np.bool_]:
-    """Return whether log-odds of P(value, class) lie within the 95 % limits of the counts.
-
-    As the page draws them: for each class that was observed, at each observed value.
-    """
+    """Return whether log-odds lie within the 95 % limits of each observed value and class."""
     rows, classes = counts.sum(axis=1) > 0, counts.sum(axis=0)
     close = []
     for c in np.flatnonzero((classes > 0) & (classes < classes.sum())).tolist():

@@ -325,10 +325,7 @@ def _describe_file(file: Path) -> list[tuple[str, str]]:
 
 
 def column_facts(info: Mapping[str, Any], codebook: Codebook) -> list[tuple[str, str]]:
-    """Return the findings of the column audit, columns it acted on first.
-
-    A model file only records how columns are read.
-    """
+    """Return the audit's findings, those acted on first, or how a model file's columns are read."""
     audit = info.get("codes", {}).get("audit")
     found = [f for f in audit if isinstance(f, Mapping)] if isinstance(audit, list) else []
     texts = [

@@ -91,8 +91,8 @@ class PageRows:
 def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> PageRows:
     """Read rows and their classes; of a large source, a sample drawn by a hash of the index.
 
-    `y` are the classes, or the name of their column in `X`; other columns that the model
-    doesn't know are ignored.
+    `y` are the classes, or their column in `X`; other columns that the model doesn't know are
+    ignored.
     """
     codebook, target = network.codebook, y if isinstance(y, str) else None
     matched = MatchedTable.of(codebook, X, target=target, ignore_extra=True)

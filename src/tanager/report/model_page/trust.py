@@ -28,11 +28,7 @@ SURE = 3.3  # standard errors for a slice to be significant, among about a hundr
 
 
 def compare_scores(probabilities: Floats, logistic: Floats, labels: NDArray[Any]) -> dict[str, Any]:
-    """Return log-loss, error rate and calibration error of the model and two baselines.
-
-    One is logistic regression, the other predicts the class frequencies of these rows, the best
-    constant prediction.
-    """
+    """Return scores of the model, of logistic regression and of these rows' class frequencies."""
     shares = np.bincount(labels, minlength=probabilities.shape[1]) / len(labels)
     constant = np.broadcast_to(shares, probabilities.shape)
     losses = row_losses(probabilities, labels)
@@ -74,10 +70,7 @@ def describe_trust(
 
 
 def _by_class(network: Network, counts: NDArray[np.int64]) -> list[list[str | int]]:
-    """Return name, rows, predicted rows and correctly predicted rows, worst recall first.
-
-    Every class that occurs gets a line, up to a limit. `counts` is the confusion matrix.
-    """
+    """Return name, rows, predicted and correct rows of each class, from its confusion matrix."""
     facts = np.stack([counts.sum(axis=1), counts.sum(axis=0), np.diag(counts)], axis=1)
     recall = facts[:, 2] / np.maximum(1, facts[:, 0])
     found = [c for c in np.argsort(recall, kind="stable") if facts[c, :2].any()]
@@ -87,10 +80,7 @@ def _by_class(network: Network, counts: NDArray[np.int64]) -> list[list[str | in
 def reliability_bins(
     predicted: Floats, hit: NDArray[np.bool_], n_bins: int = N_BINS
 ) -> list[list[float]]:
-    """Return mean prediction, observed frequency and rows, in bins of equally many rows.
-
-    Rows with the same probability stay in one bin.
-    """
+    """Return mean prediction, observed frequency and rows, in bins of about as many rows, ties in one."""
     order = np.argsort(predicted, kind="stable")
     ordered = predicted[order]
     edges = np.searchsorted(ordered, ordered[(len(order) * np.arange(1, n_bins)) // n_bins])
@@ -106,10 +96,7 @@ def _histogram(predicted: Floats, hit: NDArray[np.bool_]) -> list[list[int]]:
 
 
 def _threshold(predicted: Floats, hit: NDArray[np.bool_]) -> dict[str, list[int]]:
-    """Return the rows at or above each threshold 0, 1/200, ..., 1: of the class, and others.
-
-    A row counts as positive if its probability is at least the threshold.
-    """
+    """Return the rows at or above each threshold 0, 1/200, ..., 1: of the class, and others."""
     grid = np.arange(N_STEPS + 1) / N_STEPS
     parts = {"true": np.sort(predicted[hit]), "false": np.sort(predicted[~hit])}
     return {key: (len(p) - np.searchsorted(p, grid)).tolist() for key, p in parts.items()}
