@@ -176,7 +176,7 @@ class Contender:
         return {"name": self.name, "use": self.text, **options}
 
     def check(self) -> None:
-        """Reject invalid names and options; a package that isn't installed only fails in its cells."""
+        """Reject invalid names and options; packages not installed only fail in their cells."""
         if self.pair is not None or (self.outsider is not None and self.outsider.installed):
             self.build(seed=0)
 

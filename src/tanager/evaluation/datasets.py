@@ -267,7 +267,7 @@ def data_folder(folder: str | Path | None = None) -> Path:
 
 
 def find_dataset(name: str, folder: Path) -> Dataset:
-    """Find a table by name in a folder of Parquet files, without known ids; its target is `class`."""
+    """Find a Parquet file by name in a folder; its target is `class`, and known ids are dropped."""
     path = folder / f"{name}.parquet"
     if not os.path.exists(path):  # noqa: PTH110 (Path.exists raises if the name is too long)
         near = [p.stem for p in sorted(folder.glob("*.parquet")) if name.lower() in p.stem.lower()]

@@ -141,7 +141,10 @@ class Results:
                 parquet.write_table(self.table(), part)
 
     def mean(self, metric: str) -> Scores:
-        """Average a metric or time over a dataset's cells by classifier; over rounds if `is_pooled`."""
+        """Average a metric, or a time, over the cells of each dataset and classifier.
+
+        A metric that `is_pooled` is averaged over the rounds.
+        """
         return self.scores(metric, self._over_parts(metric, np.mean))
 
     def deviation(self, metric: str) -> Scores:

@@ -224,7 +224,7 @@ def _contexts(
 
 
 def counted_bits(counts: Floats) -> tuple[float, float]:
-    """Return the mutual information of counts (arity, n_classes) and its standard error, in bits."""
+    """Return the mutual information in bits of counts (arity, n_classes) and its standard error."""
     total = float(counts.sum())
     seen = counts[counts.sum(axis=1) > 0][:, counts.sum(axis=0) > 0] / max(total, 1.0)
     if seen.size == 0:

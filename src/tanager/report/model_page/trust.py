@@ -80,9 +80,10 @@ def _by_class(network: Network, counts: NDArray[np.int64]) -> list[list[str | in
 def reliability_bins(
     predicted: Floats, hit: NDArray[np.bool_], n_bins: int = N_BINS
 ) -> list[list[float]]:
-    """Return mean prediction, observed frequency and rows, in bins of about as many rows, ties in one."""
+    """Return mean prediction, observed frequency and rows, in bins of about equal size."""
     order = np.argsort(predicted, kind="stable")
     ordered = predicted[order]
+    # Rows with the same probability stay in one bin.
     edges = np.searchsorted(ordered, ordered[(len(order) * np.arange(1, n_bins)) // n_bins])
     parts = [part for part in np.split(order, np.unique(edges)) if part.size]
     means = [[round(float(of[part].mean()), 5) for of in (predicted, hit)] for part in parts]
