@@ -159,9 +159,8 @@ class TableSteps:
 class Terms:
     """The cells of some families, each given as the columns of the parents, then of the feature.
 
-    `rows` are the training rows, and those to predict later. Scores rise or fall along
-    the columns in `signs`, at most two per family, see `can_hold`. A pair of ordered
-    members with a slant has one curve, along it.
+    `rows` are the training rows, and those to predict later. Scores rise or fall along the columns
+    in `signs`, at most two per family, see `can_hold`. A pair with a slant has one curve, along it.
 
     starts, blank, n_parents: shape (n_families,); each family's first cell, cell of zeros, and
         number of parents.
@@ -247,8 +246,7 @@ class Terms:
         self.depths = np.append(-1, np.repeat(self.n_parents, sizes))
         self._kept = smooth  # kept alive, so that other terms reuse the same bases
         shapes = [(sizes[at] - 1,) if self.slants[at] else self._shapes[at] for at in smooth]
-        starts = [int(self.starts[at]) for at in smooth]
-        return SmoothTables(list(smooth.values()), shapes, starts)
+        return SmoothTables(list(smooth.values()), shapes, self.starts[list(smooth)].tolist())
 
     def _basis(self, column: int) -> Floats | None:
         """Return the basis of a column; None if its scores are free."""
@@ -266,13 +264,12 @@ class Terms:
         large = len(family) > MOST_SMOOTH or mass.size > MOST_CELLS
         if several and (large or any(column in self._signs for column in family)):
             return None
-        out: list[Floats | None] = []
+        out = list(bases)
         for axis, (column, matrix) in enumerate(zip(family, bases, strict=True)):
             # A sign's bounds apply to the parameters as they are.
             if matrix is not None and column not in self._signs:
                 along = mass.sum(axis=tuple(other for other in range(mass.ndim) if other != axis))
-                matrix = align(matrix, along)
-            out.append(matrix)
+                out[axis] = align(matrix, along)
         return out if any(matrix is not None for matrix in out) else None
 
     def _find_steps(self) -> TableSteps:
@@ -372,6 +369,5 @@ def _family_masses(
                 continue
             kept = [columns.index(column) for column in families[at]]
             dropped = tuple(axis for axis in range(len(columns)) if axis not in kept)
-            left = sorted(kept)
-            out[at] = mass.sum(axis=dropped).transpose([left.index(axis) for axis in kept])
+            out[at] = mass.sum(axis=dropped).transpose(np.argsort(np.argsort(kept)))
     return out

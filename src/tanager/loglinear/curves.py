@@ -131,16 +131,15 @@ def with_line(matrix: Floats, line: Floats) -> Floats:
 def basis_variances(n_ordered: int) -> Floats:
     """Return the approximate variance of each cosine, the constant first, shape (n_ordered,)."""
     rough = (2 * n_ordered * np.sin(np.pi * np.arange(n_ordered) / (2 * n_ordered))) ** 2
-    variances: Floats = 1.0 / (1.0 + SMOOTHNESS * rough)
-    return variances
+    return 1.0 / (1.0 + SMOOTHNESS * rough)
 
 
 def align(matrix: Floats, mass: Floats) -> Floats:
     """Rotate a basis, (arity, arity), so that its parameters do not interact.
 
-    A rotation of the parameters leaves their prior unchanged. This one makes the Hessian of
-    a loss that is uniform over the rows diagonal: if some values are much more frequent
-    than others, a fit takes a fifth of the passes. `mass` is the weight of each value.
+    A rotation of the parameters leaves their prior unchanged. This one makes the Hessian of a loss
+    that is uniform over the rows diagonal: if some values are much more frequent than others, a fit
+    takes a fifth of the passes. `mass` is the weight of each value.
 
     >>> mass = np.array([90.0, 5.0, 4.0, 1.0])
     >>> turned = align(basis(4, 4), mass)
@@ -167,10 +166,9 @@ class Slant(NamedTuple):
     second: tuple[float, ...]
 
     def bins(self, mass: Floats) -> Ints:
-        """Return the bin of each joint value, shape (n_first, n_second), from low sums to high.
+        """Return the bin of each joint value, (n_first, n_second), from low sums to high.
 
-        The bins have equal `mass`, the weight of each joint value, and there are about as many as
-        both members have values; equal sums share one.
+        They have about equal `mass`, the weight of each joint value; equal sums share one.
         """
         sums = np.add.outer(self.first, self.second).ravel().round(DIGITS)
         order = np.argsort(sums, kind="stable")
@@ -297,9 +295,8 @@ def column_bounds(signs: NDArray[np.int8], n_columns: int) -> tuple[Floats, Floa
 def corner_matrix(n_first: int, n_second: int, *, opposite: bool) -> Floats:
     """Return the scores for unit parameters of two ordered features: a level, steps and corners.
 
-    Shape (n_first * n_second, n_first * n_second). Every column but the first
-    never falls along the first feature, nor along the second; with `opposite` it
-    never rises along the second.
+    Shape (n_first * n_second, n_first * n_second). Every column but the first never falls along
+    the first feature, nor along the second; with `opposite` it never rises along the second.
     """
     first, second = np.tri(n_first), np.tri(n_second)[:: -1 if opposite else 1]
     both = np.einsum("xi,yj->xyij", first, second)
@@ -307,12 +304,10 @@ def corner_matrix(n_first: int, n_second: int, *, opposite: bool) -> Floats:
     i, j = np.indices((n_first, n_second))
     by_turns = (i > 0) & (j > 0) & ((i + j) % 2 == 1)
     size = n_first * n_second
-    out = np.where(by_turns, either, both).reshape(size, size)
-    out[:, 1:] -= out[:, 1:].mean(axis=0)
-    level = 1.0 / size
+    out, level = np.where(by_turns, either, both).reshape(size, size), 1.0 / size
     out[:, 0] = np.sqrt(level)
-    spread = float((out[:, 1:] ** 2).mean(axis=0).sum())
-    out[:, 1:] *= np.sqrt((1.0 - level) / spread)
+    out[:, 1:] -= out[:, 1:].mean(axis=0)
+    out[:, 1:] *= np.sqrt((1.0 - level) / float((out[:, 1:] ** 2).mean(axis=0).sum()))
     out.setflags(write=False)
     return out
 

@@ -163,14 +163,12 @@ def fit_scores(
     class_shares: shape (n_classes,); the approximate class shares: they scale the parameters, and
         the class node starts at their logarithms, the centre of its prior.
     start: shape (n_cells, n_columns); the optimiser's starting point; None uses only class shares.
-        From a fit of the same terms it also takes the curvature estimated for
-        the loss, and the relative precisions.
-    adapt: whether each family has its own precision, relative to its layer's, estimated from
-        the fit given as `start` or, if that isn't a fit, from a first one.
+        A fit of the same terms also gives its curvature, and the relative precisions.
+    adapt: whether each family has its own precision, relative to its layer's, estimated from the
+        fit given as `start` or, if that isn't a fit, from a first one.
 
     Parameters are scaled by the square root of their approximate second derivative: the rows'
-    weight in each cell, through the bases, plus the prior. Sums over rows are exact, so the same
-    rows in any order and chunking give the same fit.
+    weight in each cell, through the bases, plus the prior.
     """
     relative = start.relative if isinstance(start, Fit) else None
     given = terms, rows, strengths, class_shares, settings
@@ -243,7 +241,8 @@ def _descend(
     scale = 1.0 / np.sqrt(_curvature(terms, class_shares) + precision)
     units = scale.ravel()
     centre = np.zeros(shape)
-    centre[0] = _class_node(class_shares, terms.n_columns)
+    logs = np.log(np.maximum(class_shares, LEAST_SHARE))  # the class node's scores alone
+    centre[0] = logs[1:] - logs[:1] if terms.n_columns == 1 else logs - logs.mean()
     spread = np.broadcast_to(precision, shape).ravel()
 
     def loss(scaled: Floats) -> tuple[float, Floats]:
@@ -268,17 +267,10 @@ def _descend(
     return Fit(free, found.value, found.evaluations, found.converged, kept)
 
 
-def _class_node(class_shares: Floats, n_columns: int) -> Floats:
-    """Return the class node's scores without features, shape (n_columns,)."""
-    logs = np.log(np.maximum(class_shares, LEAST_SHARE))
-    return logs[1:] - logs[:1] if n_columns == 1 else logs - logs.mean()
-
-
 def _curvature(terms: Terms, class_shares: Floats) -> Floats:
     """Return approximate second derivatives of the loss, (n_cells, n_columns)."""
     spread = class_shares * (1.0 - class_shares) + 0.01
-    columns = spread[1:2] if terms.n_columns == 1 else spread
-    return 0.5 * terms.parameter_mass[:, None] * columns
+    return 0.5 * terms.parameter_mass[:, None] * (spread[1:2] if terms.n_columns == 1 else spread)
 
 
 def draw_parameters(

@@ -95,17 +95,10 @@ class LocatedTable:
     r"""All rows as cells of tables, located once and kept by the engine.
 
     Row i of fold f uses the set of tables sets[f], one cell of every table, and has the scores
-    :math:`s_{ic} = \sum_t T[\mathrm{sets}[f], \mathrm{cell}_{it}, c]`. For two classes there is
-    one column, the second's score minus the first's. Two methods work independently of what the
-    numbers mean:
-
-    ========  ==========================================================================
-    `sums`    the loss :math:`\sum_i w_i \ell(s_i, y_i)` and its gradient w.r.t. the tables
-    `totals`  the scores :math:`s_{ic}` of rows
-    ========  ==========================================================================
-
-    with :math:`\ell` either :math:`-\log P(y_i \mid x_i)` or the squared error of the posterior,
-    :math:`\sum_c (P(c \mid x_i) - [y_i = c])^2`, with :math:`P = \mathrm{softmax}(s)`.
+    :math:`s_{ic} = \sum_t T[\mathrm{sets}[f], \mathrm{cell}_{it}, c]` (`totals`). For two classes
+    there is one column, the second's score minus the first's. The loss (`sums`) is
+    :math:`\sum_i w_i \ell(s_i, y_i)` with :math:`\ell` either :math:`-\log P(y_i \mid x_i)` or the
+    squared error :math:`\sum_c (P(c \mid x_i) - [y_i = c])^2`, :math:`P = \mathrm{softmax}(s)`.
 
     The engine locates and keeps the rows; without folds they form a single one. Each row's numbers
     are rounded to a grid on which all their sums are exact, so that a result depends neither on
@@ -117,8 +110,7 @@ class LocatedTable:
     ) -> None:
         self.n_rows, self._joint, self._engine = rows.n_rows, joint, context.engine
         # No sum over rows exceeds 2^52 steps of the grid.
-        top = ceil(log2(rows.total_weight)) if rows.total_weight > 0 else 0
-        self._scale = 2.0 ** (50 - top)
+        self._scale = 2.0 ** (50 - (ceil(log2(rows.total_weight)) if rows.total_weight > 0 else 0))
         given = _Locator(joint.places, folds), rows.pieces(), context.rows_limit
         self._pieces = self._engine.keep(*given, Progress(), "locate rows")
         # With few rows a pass is faster than starting one on an engine.
@@ -145,19 +137,13 @@ class LocatedTable:
         return float(loss[0] * COARSE + loss[1]) / (FINER * self._scale), slopes
 
     def totals(self, tables: Floats, fold: Fold | None = None) -> Floats:
-        """Return the scores of all rows, or of one side of a fold, (n_rows, n_columns), in memory.
-
-        `tables` are (n_table_cells, n_columns).
-        """
+        """Return the scores of all rows, or of those not in a fold, (n_rows, n_columns)."""
         pass_ = _ScorePass(tables, self._joint.starts, fold)
         return self._engine.run(pass_, self, Progress(), "held-out rows")
 
 
 class LocatedTerms(LocatedTable):
-    """Rows as cells of some terms, trained on those of a fold; None means all.
-
-    Rows on the other side are kept too, for prediction.
-    """
+    """Rows as cells of some terms: those of a fold to train on (None: all), the rest to predict."""
 
     def __init__(
         self, terms: Terms, rows: Rows, context: FitContext, fold: Fold | None = None
@@ -183,10 +169,7 @@ class LocatedTerms(LocatedTable):
         return loss, self._terms.pull(slopes[0])
 
     def log_joint(self, free: Floats, *, left_out: bool = False) -> Floats:
-        """Return the sum of each row's scores, (n_rows, n_classes), up to a term per row.
-
-        For all rows, or for those left out of training; in memory.
-        """
+        """Return all or the left-out rows' scores, (n_rows, n_classes), up to a term per row."""
         return by_class(self.totals(self._terms.expand(free), self._fold if left_out else None))
 
 
@@ -265,10 +248,10 @@ def fit_offsets(
     depend on its chunk. A class without rows (`class_counts`) keeps its score, and is excluded
     from the predictions of the others.
 
-    About five passes, one per evaluation. First each class's score moves by the logarithm
-    of its actual over its predicted frequency (iterative scaling: converges from
-    anywhere), then a quasi-Newton descent continues from there. Exact for any number of threads and
-    chunks: each row's share is rounded to a grid on which all sums are exact.
+    About five passes, one per evaluation. First each class's score moves by the logarithm of its
+    actual over its predicted frequency (iterative scaling: converges from anywhere), then a
+    quasi-Newton descent continues from there. Each row's share is rounded to a grid on which all
+    sums are exact.
 
     Darroch and Ratcliff (1972), DOI 10.1214/aoms/1177692379: iterative scaling.
     """

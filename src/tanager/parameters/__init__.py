@@ -116,13 +116,14 @@ class CountLearner(ParameterLearner):
     ) -> Tables:
         """Learn the tables from class counts (n_classes,) and each family's tree."""
         self._check()
+        learner = self._settled(class_counts, context)
         streams = [context.generator(STREAM, at) for at in range(len(trees))]
-        learn_at = partial(_learn_at, self, trees, intervals)
+        learn_at = partial(_learn_at, learner, trees, intervals)
         found = context.engine.map(learn_at, enumerate(streams), context.progress, "parameters")
         families, spreads, notes = zip(*found, strict=True) if found else ((), (), ())
-        self.report(notes, context)
+        learner.report(notes, context)
         spread = spread_of_families(1.0 / np.maximum(class_counts, 1.0), spreads)
-        return Tables(self.log_prior(class_counts), families, spread=spread)
+        return Tables(learner.log_prior(class_counts), families, spread=spread)
 
     def learn_family(
         self,
@@ -133,6 +134,10 @@ class CountLearner(ParameterLearner):
     ) -> tuple[FamilyTable, FamilyTable | None, Any]:
         """Return one family's table, its variances if `intervals`, and a note for `report`."""
         return self.family(tree), self.spread(tree) if intervals else None, None
+
+    def _settled(self, class_counts: Floats, context: FitContext) -> CountLearner:  # noqa: ARG002
+        """Return the learner with what depends on the classes of all rows fixed."""
+        return self
 
     def report(self, notes: Sequence[Any], context: FitContext) -> None:
         """Record the families' notes."""
@@ -160,8 +165,7 @@ def _learn_at(
     item: tuple[int, np.random.Generator],
 ) -> tuple[FamilyTable, FamilyTable | None, Any]:
     # Trees are built one at a time, then dropped.
-    at, generator = item
-    return learner.learn_family(trees[at], generator, intervals=intervals)
+    return learner.learn_family(trees[item[0]], item[1], intervals=intervals)
 
 
 @dataclass(frozen=True)

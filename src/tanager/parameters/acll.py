@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +10,7 @@ from tanager.counts import ContextTree
 from tanager.engines import FitContext
 from tanager.numerics import Floats
 from tanager.parameters import CountLearner
-from tanager.parameters.tables import FamilyTable, Tables, TreeTable
+from tanager.parameters.tables import FamilyTable, TreeTable
 from tanager.structure.acll import family_weights, resolve_beta
 
 
@@ -53,19 +52,10 @@ class ACLLParameters(CountLearner):
     assumption: str | float = "dirichlet"
     pseudo_count: float = 5.0
 
-    def from_counts(
-        self,
-        class_counts: Floats,
-        trees: Sequence[ContextTree],
-        context: FitContext,
-        *,
-        intervals: bool = True,
-    ) -> Tables:
-        """Learn the tables from class counts (n_classes,) and each family's tree."""
+    def _settled(self, class_counts: Floats, context: FitContext) -> ACLLParameters:
         beta = resolve_beta(self.assumption, class_counts)
         context.record("parameters")["beta"] = beta
-        learner = ACLLParameters(beta, self.pseudo_count)
-        return CountLearner.from_counts(learner, class_counts, trees, context, intervals=intervals)
+        return ACLLParameters(beta, self.pseudo_count)
 
     def family(self, tree: ContextTree) -> FamilyTable:
         """Estimate one family, given a tree of all rows; only full contexts have estimates."""

@@ -35,9 +35,9 @@ class DFE(ParameterLearner):
 
     Notes
     -----
-    The result depends on the order of the rows; the passes run in one thread.
-    A context to which no row has added uses the m-estimate of the plain counts.
-    Families with an unknown member are skipped for that row.
+    The result depends on the order of the rows; the passes run in one thread. A context to which no
+    row has added uses the m-estimate of the plain counts. Families with an unknown member are
+    skipped for that row.
 
     References
     ----------

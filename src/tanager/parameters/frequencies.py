@@ -21,9 +21,8 @@ def additive_table(tree: ContextTree, added: float, *, backoff: bool) -> FamilyT
     """Return (n + added) / (N + added * arity) in every context."""
     total = tree.node_counts() + added * tree.arity
     log_prob = np.log((tree.cell_count + added) / total[tree.cell_nodes()])
-    log_escape = np.log(added / total)
-    contexts = tree.without_counts()
-    return TreeTable(contexts, log_prob, log_escape, inherit=False, backoff=backoff).compact()
+    given = tree.without_counts(), log_prob, np.log(added / total)
+    return TreeTable(*given, inherit=False, backoff=backoff).compact()
 
 
 def _log_shares(weights: Floats) -> Floats:

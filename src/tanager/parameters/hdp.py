@@ -102,12 +102,8 @@ class HDP(CountLearner):
         shared = class_counts + 1.0 / class_counts.shape[0]
         return np.asarray(np.log(shared / (class_counts.sum() + 1.0)))
 
-    def estimate(
-        self,
-        tree: ContextTree,
-        generator: np.random.Generator,  # noqa: ARG002 - for learners that sample
-    ) -> Estimate:
-        """Estimate one family."""
+    def estimate(self, tree: ContextTree, generator: np.random.Generator) -> Estimate:  # noqa: ARG002
+        """Estimate one family; learners that sample use the generator."""
         return solve(tie(tree, self.tying), self.prior, self.tolerance, self.max_sweeps)
 
     @property
@@ -192,8 +188,7 @@ class Estimate:
 
     def spread(self) -> FamilyTable | None:
         """Return the variances of the estimates."""
-        tree = self.tied.tree
-        node = tree.cell_nodes()
+        tree, node = self.tied.tree, self.tied.tree.cell_nodes()
         phi, escape = np.exp(self.log_prob), np.exp(self.log_escape)
         alpha = self.info["concentration"][self.tied.node_group]
         total = alpha / escape  # the node's rows plus its concentration
@@ -205,8 +200,7 @@ class Estimate:
         shares = np.minimum(escape[node] * above / phi, 1.0)
         # A concentration is known to about a factor of e: the squared derivative of the estimate.
         doubt = (escape[node] * (above / phi - 1.0)) ** 2
-        rows = phi * total[node]
-        return count_spread(tree, rows, unseen, total, shares=shares, doubt=doubt)
+        return count_spread(tree, phi * total[node], unseen, total, shares=shares, doubt=doubt)
 
 
 def solve(tied: TiedTree, prior: Prior, tolerance: float, max_sweeps: int) -> Estimate:

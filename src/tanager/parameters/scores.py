@@ -57,8 +57,7 @@ class FamilyCells:
     members: Ints  # the features of its parents, then its own
     shape: tuple[int, ...]  # arities of the members
     start: int  # its first cell
-    # The prefix tree of the parents' values seen with any class; None if every
-    # possible context has cells.
+    # The prefix tree of the parents' values seen with any class; None if all contexts have cells.
     contexts: Contexts | None
 
     @property
@@ -301,16 +300,12 @@ def _coarser(
     family: FamilyCells, cells: Floats, counts: Floats, upper: list[Floats], own: Floats
 ) -> tuple[list[Floats], Floats]:
     """Average trained cells towards the root, then pass the means down to unseen cells."""
-    depth = family.depth
     sums, masses = [cells * counts[:, :, None]], [counts]
-    for d in range(depth, 0, -1):
-        above = family.prefix_parents(d)
-        total = np.zeros((family.n_prefixes(d - 1), *cells.shape[1:]))
-        mass = np.zeros(total.shape[:2])
-        np.add.at(total, above, sums[0])
-        np.add.at(mass, above, masses[0])
-        sums.insert(0, total)
-        masses.insert(0, mass)
+    for depth in range(family.depth, 0, -1):
+        for levels in (sums, masses):
+            total = np.zeros((family.n_prefixes(depth - 1), *levels[0].shape[1:]))
+            np.add.at(total, family.prefix_parents(depth), levels[0])
+            levels.insert(0, total)
     # A value never seen: the same for all classes, unless the base knows better.
     default, rows = upper[0] if upper else own.mean(axis=0, keepdims=True), list[Floats]()
     for d, (total, mass) in enumerate(zip(sums[:-1], masses[:-1], strict=True)):
@@ -335,8 +330,7 @@ def _tree_table(family: FamilyCells, rows: Sequence[Floats]) -> TreeTable:
         above = family.prefix_parents(depth)
         first = np.searchsorted(above, np.arange(sizes[depth - 1]))
         child.append((below + classes * sizes[depth] + first).ravel())
-        codes = family.contexts.node_value[family.contexts.nodes(depth)]
-        value.append(np.tile(codes, n_classes))
+        value.append(np.tile(family.contexts.node_value[family.contexts.nodes(depth)], n_classes))
         parent.append((low + classes * sizes[depth - 1] + above).ravel())
         low = below
     n_nodes = low + n_classes * sizes[-1]

@@ -155,8 +155,7 @@ class GroupedTable(_Stored):
         own = view(feature, self.member_groups[-1])
         yield np.array([*above, own], np.int64), self.log_group.ravel()
         # The second part counts only if all parents are known, like the first.
-        unread = [~parent for parent in above]
-        yield np.array([*unread, feature], np.int64), self.log_within.ravel()
+        yield np.array([*(~parent for parent in above), feature], np.int64), self.log_within.ravel()
 
     def to_dense(self) -> DenseTable:
         """Materialise every value of the parents; the caller checks the size."""
@@ -175,9 +174,8 @@ class TreeTable(_Stored):
     contexts : Contexts
     cell_log_prob : (n_cells,)
     node_log_escape : (n_nodes,)
-        For a value without a cell in the node: its log-probability or, with
-        `inherit`, the offset to its log-probability in the parent node
-        (in the root: to the uniform).
+        For a value without a cell in the node: its log-probability or, with `inherit`, the offset
+        to its log-probability in the parent node (in the root: to the uniform).
     inherit : bool
     backoff : bool
         Whether an unseen context uses the estimate of its longest seen prefix; otherwise it's

@@ -102,13 +102,12 @@ class Discriminative(ParameterLearner):
     fit_prior : bool
         Whether the class parameters are also free.
     unseen : {"coarser", "generative", "nothing"}
-        What cells without training rows contribute: the mean of the trained parameters of the
-        same value under the longest prefix of the parents with which it was seen, the
-        generative tables' estimate, or nothing. Levels 1 to 3 share weights and don't need it.
+        What cells without training rows contribute: the mean of the trained parameters of the same
+        value under the longest prefix of the parents with which it was seen, the generative tables'
+        estimate, or nothing. Levels 1 to 3 share weights and don't need it.
     optimiser : {"lbfgs", "cg", "gradient", "sgd"}
-        L-BFGS, conjugate gradients, gradient descent (which some papers stop at
-        ``max_iter=20``), or stochastic gradient descent, whose iterations go through the rows in
-        50 batches.
+        L-BFGS, conjugate gradients, gradient descent (which some papers stop at ``max_iter=20``),
+        or stochastic gradient descent, whose iterations go through the rows in 50 batches.
     max_iter : int
         Maximum number of iterations; reaching it issues a ConvergenceWarning.
     tol : float
@@ -130,8 +129,8 @@ class Discriminative(ParameterLearner):
     Each evaluation of the objective is one pass over the rows. Families with an unknown member
     don't contribute to training. Memory: a few numbers per parameter, one byte per row with folds.
 
-    ``info_["parameters"]`` has the history: `objective`, `loss` and
-    `gradient_norm` per iteration, `passes`, `converged` and `reason`.
+    ``info_["parameters"]`` has the history: `objective`, `loss` and `gradient_norm` per iteration,
+    `passes`, `converged` and `reason`.
 
     References
     ----------

@@ -180,9 +180,9 @@ class Weighted:
     def _turned(self, free: Floats, how: Callable[[Floats], Any]) -> Floats:
         if not self._curves:
             return free
-        added = free[self.n_weights :].reshape(-1, self._shape[2])
-        turned = _turned(self._curves, added, how)
-        return np.concatenate([free[: self.n_weights], turned.ravel()])
+        weights, added = np.split(free, [self.n_weights])
+        turned = _turned(self._curves, added.reshape(-1, self._shape[2]), how)
+        return np.concatenate([weights, turned.ravel()])
 
 
 class _Term(NamedTuple):
@@ -206,19 +206,10 @@ class _Term(NamedTuple):
 def tie_cells(layout: Layout, level: int) -> tuple[Ints, int]:
     """Return the weight of every cell and class, shape (n_cells, n_classes), and their number.
 
-    The nested levels of Zaidi et al. (2017, section 5.4):
-
-    ==========  ====================================  ===========================
-    level       one weight per                        number of weights
-    ==========  ====================================  ===========================
-    1           feature (and one for the class)       n + 1
-    2           value (and each class)                sum of arities + classes
-    3           value and class                       classes * (sum of arities + 1)
-    4           value, class and parents' values      one per parameter
-    ==========  ====================================  ===========================
-
-    The class node comes first. The last cell, which holds no parameter, has the index one past the
-    last weight.
+    The nested levels of Zaidi et al. (2017, section 5.4) have one weight per feature, and one for
+    the class (1); per value, and for each class (2); per value and class (3); per value, class and
+    parents' values (4). The class node comes first. The last cell, which holds no parameter, has
+    the index one past the last weight.
     """
     n_classes = layout.n_classes
     ties = np.empty((layout.n_cells, n_classes), np.int64)

@@ -72,8 +72,7 @@ class Problem:
         held_out = n_crossfit or "cv" in (options.l2, options.correction)
         if held_out and counts.folds is None:
             n_folds = min(n_crossfit or N_FOLDS, max(counts.rows.n_rows, 1))
-            folds = FoldPlan(context.row_seed(FOLDS_KEY), n_folds)
-            counts = Counts(counts.rows, context, folds)
+            counts = Counts(counts.rows, context, FoldPlan(context.row_seed(FOLDS_KEY), n_folds))
         trees = list(counts.trees(structure))
         layout = Layout.of(structure, counts.domain, trees)
         n_sets = counts.folds.n_folds if held_out and counts.folds else 1
@@ -100,12 +99,11 @@ class Problem:
                 f"{n_folds} sets of {self.layout.n_cells:,} parameters per class exceed the limit "
                 f"of {MAX_NUMBER:,}. Use fewer parents per feature, or crossfit=0."
             )
-        learner, structure = resolve_base(self.options.base), self.layout.structure
-        tables = (
-            learner.learn(structure, self.counts.without(fold), self.plan.inner())
-            for fold in range(n_folds)
-        )
-        return np.stack([self.layout.read(one) for one in tables])
+        learn, out = resolve_base(self.options.base).learn, []
+        for fold in range(n_folds):
+            given = self.layout.structure, self.counts.without(fold), self.plan.inner()
+            out.append(self.layout.read(learn(*given)))
+        return np.stack(out)
 
     @property
     def n_folds(self) -> int:
@@ -204,7 +202,7 @@ class Problem:
         if self.options.init == "generative":
             return form.generative.copy()
         frozen = self.frozen(form)
-        return np.zeros(form.n_free) if frozen is None else np.where(frozen, form.generative, 0.0)
+        return np.where(False if frozen is None else frozen, form.generative, 0.0)
 
     def solve(
         self,
@@ -224,8 +222,8 @@ class Problem:
         max_iter, tol = self.options.max_iter, self.options.tol
         if rough:
             max_iter, tol = min(max_iter, ROUGH_ITERATIONS), max(tol, ROUGH_TOL)
-        progress, objective = progress or Progress(), self.objective(form, tables, strengths)
-        penalty, history = self.penalty(form, strengths), []
+        progress, penalty = progress or Progress(), self.penalty(form, strengths)
+        history: list[tuple[float, float, float]] = []
 
         def note(free: Floats, value: float, gradient: Floats) -> None:
             added = 0.0 if penalty is None else penalty.value(free)[0]
@@ -235,7 +233,7 @@ class Problem:
 
         progress.start("parameters", None, unit="iterations")
         found = minimise(
-            objective,
+            self.objective(form, tables, strengths),
             self.start(form) if start is None else start,
             method=self.options.optimiser,
             max_iter=max_iter,

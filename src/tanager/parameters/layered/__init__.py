@@ -133,8 +133,7 @@ class Layered(GroupedLearner):
         given, structure = structure, _affordable(structure, plan)
         rows, inner = self._gathered(counts.rows, context.inner())
         part = Part.of(rows, counts, structure, plan, inner)
-        judges = self._gathered(counts.rows.held_out or rows, inner)[0]
-        trial = self._trial(part, context, judges)
+        trial = self._trial(part, context, self._gathered(counts.rows.held_out or rows, inner)[0])
         part, trial, first = self._straightened(part, trial)
         members, shares, losses = _worthwhile(self._members(generative, part, trial, first), trial)
         record = context.record("parameters")
@@ -244,18 +243,14 @@ def _found_again(kept: Structure, whole: Structure, trial: Trial) -> list[tuple[
 
     Empty if the folds didn't learn their own structures.
     """
+
+    def edges(structure: Structure) -> list[tuple[str, str]]:
+        return [(p, feature) for feature, parents in structure.parents.items() for p in parents]
+
     learned = [part.structure for part in trial.parts if part.structure is not whole]
-    if not learned:
-        return []
-    linked = [
-        {frozenset((feature, p)) for feature, parents in one.parents.items() for p in parents}
-        for one in (structure.shortened(kept.max_parents) for structure in learned)
-    ]
-    return [
-        (p, feature, sum(frozenset((feature, p)) in links for links in linked) / len(linked))
-        for feature, parents in kept.parents.items()
-        for p in parents
-    ]
+    linked = [set(map(frozenset, edges(one.shortened(kept.max_parents)))) for one in learned]
+    share = {edge: sum(frozenset(edge) in links for links in linked) for edge in edges(kept)}
+    return [(*edge, found / len(linked)) for edge, found in share.items()] if linked else []
 
 
 def _kept_parents(part: Part, read: int) -> int:
@@ -264,10 +259,8 @@ def _kept_parents(part: Part, read: int) -> int:
     Scores may need no edges between redundant columns, but a network without edges would
     treat those columns as independent evidence as soon as something is unknown.
     """
-    for depth in range(INPUT_PARENTS, read, -1):
-        if part.n_numbers(depth) <= MOST_INPUT_NUMBERS:
-            return depth
-    return read
+    depths = range(INPUT_PARENTS, read, -1)
+    return next((one for one in depths if part.n_numbers(one) <= MOST_INPUT_NUMBERS), read)
 
 
 def _affordable(structure: Structure, plan: FitPlan) -> Structure:

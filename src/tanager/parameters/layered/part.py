@@ -101,8 +101,7 @@ class Part:
         part = cls(rows, *given, n_read(structure, plan))
         families = [(feature, *parents) for feature, parents in part._read if parents]
         room = table_room(rows.n_rows, domain.n_classes)
-        groups = refine_groups(part.groups, weights, domain, families, room)
-        part = replace(part, groups=groups)
+        part = replace(part, groups=refine_groups(part.groups, weights, domain, families, room))
         return replace(part, slants=part._find_slants(plan))
 
     def shortened(self, depth: int) -> Part:
@@ -322,8 +321,7 @@ def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Fl
     """
     known = weights + 1.0 / len(weights)
     joint = scores - scores.mean(axis=-1, keepdims=True) + np.log(known)[:, None]
-    n_groups = int(groups.max()) + 1
-    tops = np.full((n_groups, scores.shape[1]), -np.inf)
+    tops = np.full((int(groups.max()) + 1, scores.shape[1]), -np.inf)
     np.maximum.at(tops, groups, joint)
     sums = np.zeros_like(tops)
     np.add.at(sums, groups, np.exp(joint - tops[groups]))

@@ -182,10 +182,8 @@ class _Pooled:
         even = [np.zeros((len(part.groups[one]), 1)) for one in part.structure.selected]
         inside = [within for within, _ in part.split(even)]
         tree = Tables(np.zeros(1), part.tables(self.given.parent_indices, logs, inside))
-        alone, joint = (
-            one.log_joint(self.given, rows.codes, part.rows.domain.arities)
-            for one in (tree, tables)
-        )
+        known = self.given, rows.codes, part.rows.domain.arities
+        alone, joint = tree.log_joint(*known), tables.log_joint(*known)
         gap = alone[:, 0] - np.logaddexp.reduce(joint, axis=1)
         return float(np.average(gap, weights=rows.weights))
 
@@ -206,13 +204,9 @@ class _Inputs(NamedTuple):
         families = [tuple(n_features + one for one in (*above, own)) for above, own in pairs]
         tables = [(family, (at,)) for at, family in enumerate(families)]
         total = float(part.class_counts.sum())
-        found = [
-            smooth_shares(
-                weighed[tuple(slice(size - 1) for size in weighed.shape)],
-                total / max(part.rows.n_rows, 1),
-            )
-            for weighed in weigh_joints(tables, part.columns, part.rows, part.context)
-        ]
+        row, cut = total / max(part.rows.n_rows, 1), slice(-1)  # without unknown values
+        weighed = weigh_joints(tables, part.columns, part.rows, part.context)
+        found = [smooth_shares(one[(cut,) * one.ndim], row) for one in weighed]
         shares = [one for one, _ in found]
         if structure.is_moral():
             logs = [log_conditional(share) for share in shares]
