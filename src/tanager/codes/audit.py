@@ -76,8 +76,7 @@ def describe_columns(
 
     asked = dates or {}
     features = [name for name in table.names if name != target]
-    kept = [*categorical, *asked]
-    findings = {finding.column: finding for finding in audit_columns(table, features, kept)}
+    findings = {one.column: one for one in audit_columns(table, features, [*categorical, *asked])}
     for name, reading in asked.items():
         style = f"as asked, written as {reading.style}"
         findings[name] = Finding(name, "dates", "read as dates", style, reading)

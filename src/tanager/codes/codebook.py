@@ -297,12 +297,11 @@ class MatchedTable:
 
 def _complete(codebook: Codebook, source: Source) -> Source:
     """Return the table with absent optional columns added, missing in every row."""
-    if not (source.named and codebook.named):
-        return source
-    absent = [name for name in codebook.domain.names if name not in source.names]
-    if not absent or (source.names and len(absent) == len(codebook.columns)):
-        return source
-    return source.complete(absent) if all(map(codebook.may_lack, absent)) else source
+    by_name = source.named and codebook.named
+    absent = [name for name in codebook.domain.names if by_name and name not in source.names]
+    strange = source.names and len(absent) == len(codebook.columns)
+    optional = all(map(codebook.may_lack, absent)) and not strange
+    return source.complete(absent) if absent and optional else source
 
 
 def _refuse_names(

@@ -85,12 +85,8 @@ class Reading:
 
 def read_columns(source: Source, readings: Mapping[str, Reading]) -> Source:
     """Return a source that parses some of its columns."""
-    kinds = {
-        field.name: readings[field.name].type
-        for field in source.schema
-        if field.name in readings
-        and (readings[field.name].kind == "nothing" or is_text(field.type))
-    }
+    known = [(field, readings[field.name]) for field in source.schema if field.name in readings]
+    kinds = {f.name: one.type for f, one in known if one.kind == "nothing" or is_text(f.type)}
     changes = {name: partial(reading.read, name=name) for name, reading in readings.items()}
     return source.change(changes, kinds)
 

@@ -76,16 +76,11 @@ class RawChunk(NamedTuple):
         if weights is None or weights.all():
             return self
         kept = weights > 0
-        mask = pa.array(kept)
-        labels = self.labels
-        return RawChunk(
-            [column.filter(mask) for column in self.columns],
-            None if self.matrix is None else self.matrix[kept],
-            labels[kept] if isinstance(labels, np.ndarray) else labels.filter(mask),
-            weights[kept],
-            self.start,
-            self.indices[kept],
-        )
+        mask, labels = pa.array(kept), self.labels
+        columns = [column.filter(mask) for column in self.columns]
+        matrix = None if self.matrix is None else self.matrix[kept]
+        labels = labels[kept] if isinstance(labels, np.ndarray) else labels.filter(mask)
+        return RawChunk(columns, matrix, labels, weights[kept], self.start, self.indices[kept])
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,11 +292,9 @@ class SeenNumeric:
         """Return the column, with cut points learned from the sampled numbers."""
         if self.is_empty:
             return _empty_column(self.name, making)
-        numbers, labels, weights = self.numbers, making.labels, making.weights
-        if self.missing:
-            known = ~np.isnan(numbers)
-            numbers, labels = numbers[known], labels[known]
-            weights = None if weights is None else weights[known]
+        known = ~np.isnan(self.numbers) if self.missing else slice(None)
+        numbers, labels = self.numbers[known], making.labels[known]
+        weights = None if making.weights is None else making.weights[known]
         # Integers are counted by value where floats would have to be sorted;
         # beyond 2^53, a float may exceed the range of 64-bit integers.
         whole = self.whole and float(np.abs(numbers).max(initial=0.0)) < 2.0**53
@@ -372,15 +365,17 @@ class SeeingPass:
         return state
 
     def _add_labels(self, state: Seen, chunk: RawChunk) -> Ints:
-        if isinstance(chunk.labels, np.ndarray):
-            local, keys = chunk.labels, list(range(int(chunk.labels.max(initial=0)) + 1))
+        local = labels = chunk.labels
+        if isinstance(labels, np.ndarray):
+            keys = list(range(int(labels.max(initial=0)) + 1))
         else:
-            labels = chunk.labels
             check_no_null(labels, self._target, chunk.start)
             family_of(labels.type, self._target)  # rejects lists and the like
             labels = labels.dictionary_encode()
-            local = labels.indices.to_numpy(zero_copy_only=False)
-            keys = labels.dictionary.to_pylist()
+            local, keys = (
+                labels.indices.to_numpy(zero_copy_only=False),
+                labels.dictionary.to_pylist(),
+            )
         ids = np.zeros(len(keys), dtype=np.int64)
         for k in np.flatnonzero(np.bincount(local)):
             ids[k] = state.labels.setdefault(keys[k], len(state.labels))

@@ -20,7 +20,7 @@ from tanager.codes.values import (
     sort_values,
     to_numbers,
 )
-from tanager.errors import ConfigurationError, DataError, invalid, listed
+from tanager.errors import ConfigurationError, DataError, explaining, invalid, listed
 from tanager.numerics import Floats, Ints
 from tanager.sources import Source
 from tanager.sources.gate import admit_array, admit_column, check_text
@@ -59,7 +59,8 @@ def as_labels(y: Any, *, name: str | None = None, start: int = 0) -> tuple[pa.Ar
 
 def _as_array(y: Any, name: str | None) -> NDArray[Any]:
     """Return labels as a one-dimensional NumPy array."""
-    try:
+    hint = "Pass one class per row, or the name of their column in X."
+    with explaining(f"The {_called(name)} isn't a list of labels", hint, ValueError):
         array = np.asarray(y)
         if np.ma.is_masked(y):
             array = array.astype(object)
@@ -73,11 +74,6 @@ def _as_array(y: Any, name: str | None) -> NDArray[Any]:
 
         found: NDArray[Any] = column_or_1d(array, warn=True)
         return found
-    except ValueError as error:
-        raise DataError(
-            f"The {_called(name)} isn't a list of labels: {error} Pass one class per row, or the "
-            "name of their column in X."
-        ) from error
 
 
 def _loses(array: NDArray[Any], labels: Sequence[Any]) -> bool:
@@ -265,17 +261,14 @@ def _called(name: str | None) -> str:
 
 def as_weights(sample_weight: Any, n_rows: int | None) -> Floats:
     """Return row weights as float64 after checking them; a number is the weight of every row."""
-    try:
+    what, wrong = "sample_weight holds a value that isn't a number", (TypeError, OverflowError)
+    with explaining(what, "Pass one number per row.", ValueError, *wrong):
         given = np.asarray(sample_weight)
         if given.dtype.kind in "cmM":
             raise TypeError(f"its type is {given.dtype}")
         weights = admit_array(given.astype(np.float64))
         if np.ma.is_masked(sample_weight):
             weights[np.ma.getmaskarray(sample_weight)] = np.nan
-    except (TypeError, ValueError, OverflowError) as error:
-        raise DataError(
-            f"sample_weight holds a value that isn't a number ({error}). Pass one number per row."
-        ) from error
     if weights.ndim == 0 and n_rows is not None:
         weights = np.full(n_rows, float(weights))
     if weights.ndim != 1:

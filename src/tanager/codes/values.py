@@ -115,9 +115,8 @@ def _whole_texts(values: pa.Array, name: str, known: pa.Array | None) -> pa.Arra
     given = numbers[~gaps]
     # Past 2^53, a float represents several integers.
     whole = ((np.abs(given) < 2.0**53) & (given == np.trunc(given))).all()
-    if not whole or (
-        known is not None and pc.any(pc.match_substring_regex(known, _DECIMAL)).as_py()
-    ):
+    decimal = known is not None and pc.any(pc.match_substring_regex(known, _DECIMAL)).as_py()
+    if decimal or not whole:
         raise _type_error(name, "text", str(values.type))
     return pa.array(np.where(gaps, 0.0, numbers).astype(np.int64), mask=gaps).cast(pa.string())
 
@@ -212,10 +211,10 @@ def _parse(array: pa.Array, name: str) -> pa.Array:
 
 
 def _type_error(name: str, wanted: str, given: str) -> DataError:
+    dates = "write dates as 2026-03-01, " if "date" in wanted else ""
     return DataError(
         f"Column {name!r} holds {wanted} in the model and has the type {given} here. "
-        f"Convert it, {'write dates as 2026-03-01, ' if 'date' in wanted else ''}"
-        "or fit again."
+        f"Convert it, {dates}or fit again."
     )
 
 

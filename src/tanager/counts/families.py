@@ -111,9 +111,8 @@ class FamilyCounts(NamedTuple):
         if left_out is not None:
             codes, cells = codes[:, fold != left_out], cells[fold != left_out]
         radix = Radix((n_classes, *self.radix.arities[1:]))
-        return FamilyCounts(
-            (n_classes, *self.arities[1:]), radix, *collapse(radix.keys(codes), cells)
-        )
+        arities = (n_classes, *self.arities[1:])
+        return FamilyCounts(arities, radix, *collapse(radix.keys(codes), cells))
 
     def plus(self, other: FamilyCounts) -> FamilyCounts:
         """Return the summed counts; if one has fewer parents, so has the sum."""
@@ -258,10 +257,9 @@ def split_families(radices: Sequence[Radix], n_rows: int, context: FitContext) -
     """Split families, in order, so that the counts of a group fit in memory for any rows."""
     jobs = int(getattr(context.engine, "n_jobs", 1))
     dense = [jobs * prod(radix.arities) for radix in radices]
-    sizes = [
-        8 * n_cells if n_cells <= jobs * DENSE_CELLS else RUN_BYTES * min(n_cells, n_rows)
-        for n_cells in dense
-    ]
+    runs = [RUN_BYTES * min(n_cells, n_rows) for n_cells in dense]
+    most = jobs * DENSE_CELLS
+    sizes = [8 * n if n <= most else run for n, run in zip(dense, runs, strict=True)]
     return split_by_size(radices, sizes, context.work_limit)
 
 
@@ -336,9 +334,8 @@ def count_expected(
     found = Expected([], 0.0, 0)
     for group in split_families(radices, rows.n_rows, context):
         first = len(found.families)
-        gather = _ExpectedPass(
-            group, most_cells(len(families)), first, expectation, rows.total_weight
-        )
+        most = most_cells(len(families))
+        gather = _ExpectedPass(group, most, first, expectation, rows.total_weight)
         one = context.engine.run(gather, rows, context.progress, "expected counts")
         found = one._replace(families=found.families + one.families)
     return found

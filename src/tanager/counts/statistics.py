@@ -225,12 +225,9 @@ class _Gathered:
     @cached_property
     def singles(self) -> tuple[Floats, list[Floats]]:
         """N(label), and N(x, label) for each feature."""
-        found: tuple[Floats, list[Floats]] = self._run(_SinglePass(self._domain), "value counts")
-        return found
+        return self._run(_SinglePass(self._domain), "value counts")
 
-    def _pair_tiles(
-        self, among: Ints | None
-    ) -> tuple[list[tuple[Ints, Ints]], list[tuple[int, int]]]:
+    def _pair_tiles(self, among: Ints | None) -> Any:
         # Each thread has its own counts, and one more array holds their sum.
         n_copies = int(getattr(self._context.engine, "n_jobs", 1)) + 1
         return pair_tiles(self._domain, self._context.work_limit // n_copies, among)
@@ -284,12 +281,10 @@ class _Gathered:
     def families(self, families: list[Family]) -> list[FamilyCounts]:
         """Return the counts of some families, counting only those not yet counted."""
         known = self._families
-        for feature, parents in families:
-            if (feature, parents) in known or len(parents) > 1:
-                continue
+        for feature, parents in set(families) - known.keys():
             if not parents:
                 known[feature, parents] = FamilyCounts.from_dense(self.singles[1][feature].T)
-            else:
+            elif len(parents) == 1:
                 joint = self.kept_pair(parents[0], feature)
                 if joint is not None:
                     known[feature, parents] = FamilyCounts.from_dense(joint.transpose(2, 0, 1))

@@ -205,13 +205,13 @@ class DaskEngine(LocalEngine):
 
         # Dask warns about tasks over 10 MB: workers should read rows. These are parameters.
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": len(data) * 2}):
-            return self._submit(tasks.hold, [data], f"send {stage}")
+            return self._submit(bytes, [data], f"send {stage}")
 
     def _submit(
         self, function: Callable[..., Any], arguments: list[Any], stage: str, **where: Any
     ) -> Future:
-        # A unique key, so that the result of an earlier pass is never reused for this
-        # one. Dask's dashboard shows the key up to the first dash before a number.
+        # A unique key, so that no result of an earlier pass is reused. Dask's dashboard shows it up
+        # to the first dash before a number.
         key = f"{stage}-{self._name}-{next(self._numbers)}"
         return self.client.submit(function, *arguments, key=key, pure=False, **where)
 

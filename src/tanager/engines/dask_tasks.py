@@ -47,17 +47,16 @@ class Parcel:
         return int(sizeof(self.content))  # used by Dask to place tasks
 
 
-class HeldPiece:
+class HeldPiece(NamedTuple):
     """Coded rows on a worker, as seen by the client."""
 
-    def __init__(self, future: Future, n_rows: int, patience: float) -> None:
-        self.future = future
-        self.n_rows = n_rows
-        self._patience = patience
+    future: Future
+    n_rows: int
+    patience: float  # seconds to wait for them
 
     def chunks(self) -> Iterator[Any]:
         """Fetch the rows, for learners that need all of them at once."""
-        return _LocalPiece(self.future.result(timeout=self._patience).content).chunks()
+        return _LocalPiece(self.future.result(timeout=self.patience).content).chunks()
 
 
 class _LocalPiece(NamedTuple):
@@ -140,11 +139,6 @@ def _load(data: bytes) -> Any:
             f"A worker has {versions()}, the client {wrote}. Install the same on all machines."
         )
     return pickle.loads(thing)
-
-
-def hold(data: bytes) -> bytes:
-    """Return bytes as a task's result."""
-    return data
 
 
 def read(held: bytes, name: str, limit: int, data: bytes, *chunks: Parcel) -> Parcel:

@@ -14,7 +14,7 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from tanager.errors import DataError, listed
+from tanager.errors import DataError, explaining, listed
 from tanager.escaping import cut
 from tanager.sources.formats import (
     IpcTable,
@@ -29,21 +29,15 @@ from tanager.sources.remote import RemoteFile, Stamp, find_remote, is_url, local
 from tanager.sources.source import BATCH_ROWS, Batches, Source, StoredPart, blank_table, check_names
 from tanager.sources.text import CsvTable, TextStyle, apply_style, widest_type
 
-# Suffix (after removing .gz, .bz2, .zst, which are only allowed for CSV) to format.
-FORMATS = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "ipc",
-    ".arrows": "ipc",
-    ".feather": "ipc",
-    ".ipc": "ipc",
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".jsonl": "json lines",
-    ".ndjson": "json lines",
-    ".xlsx": "excel",
+# By format; after removing .gz, .bz2, .zst, which are only allowed for CSV.
+_SUFFIXES = {
+    "parquet": (".parquet", ".pq"),
+    "ipc": (".arrow", ".arrows", ".feather", ".ipc"),
+    "csv": (".csv", ".tsv", ".txt"),
+    "json lines": (".jsonl", ".ndjson"),
+    "excel": (".xlsx",),
 }
+FORMATS = {suffix: kind for kind, suffixes in _SUFFIXES.items() for suffix in suffixes}
 NULL_FOLDER = "__HIVE_DEFAULT_PARTITION__"  # the value of a partition folder that means null
 _PACKED = (".gz", ".bz2", ".zst", ".lz4")
 
@@ -147,13 +141,9 @@ def find_files(given: str | Path) -> Sequence[Found]:
         path = str(place)
     place = Path(path)
     if os.path.isdir(place):  # noqa: PTH112 (Path.is_dir raises if the name is too long)
-        try:
+        hint = "Name the folder of one table, and check its permissions."
+        with explaining(f"The folder {path} cannot be read", hint, OSError):
             found = [p for p in sorted(place.rglob("*")) if p.is_file() and is_table_file(p)]
-        except OSError as error:
-            raise DataError(
-                f"The folder {path} cannot be read ({error.strerror}). Name the folder of one "
-                "table, and check its permissions."
-            ) from error
         files = [(file, file.relative_to(place).parent.parts) for file in found]
         return files or _refuse_folder(path)
     if os.path.isfile(place):  # noqa: PTH113

@@ -129,24 +129,16 @@ class ParquetTable(TableFile):
 
         # Pages are read through small buffers, instead of loading row groups in advance; but
         # remote files are read in only as many requests as there are row groups.
-        with (
-            open_bytes(self.path) as bytes_of_file,
-            pq.ParquetFile(
-                bytes_of_file,
-                read_dictionary=list(self._dictionaries),
-                pre_buffer=isinstance(self.path, RemoteFile),
-                buffer_size=_BUFFER_BYTES,
-            ) as file,
-        ):
-            # Only the engine starts threads, and a single thread keeps one batch in memory.
+        dictionaries, remote = list(self._dictionaries), isinstance(self.path, RemoteFile)
+        how = {"read_dictionary": dictionaries, "buffer_size": _BUFFER_BYTES, "pre_buffer": remote}
+        # Only the engine starts threads, and a single thread keeps one batch in memory.
+        what = {"columns": schema.names, "use_threads": False}
+        with open_bytes(self.path) as bytes_of_file, pq.ParquetFile(bytes_of_file, **how) as file:
             if sum(self._group_rows[group] for group in piece) <= 2 * BATCH_ROWS:
                 # Reading a few rows at once takes a sixth less time than in batches.
-                table = file.read_row_groups(piece, columns=schema.names, use_threads=False)
-                yield from table.to_batches(BATCH_ROWS)
-                return
-            yield from file.iter_batches(
-                BATCH_ROWS, row_groups=piece, columns=schema.names, use_threads=False
-            )
+                yield from file.read_row_groups(piece, **what).to_batches(BATCH_ROWS)
+            else:
+                yield from file.iter_batches(BATCH_ROWS, row_groups=piece, **what)
 
 
 class IpcTable(TableFile):

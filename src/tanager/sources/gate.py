@@ -137,13 +137,9 @@ def _from_numpy(values: NDArray[Any], what: str) -> pa.Array:
         return _from_objects(values.astype(object, copy=False), what)
     if kind == "c":
         raise complex_error(what)
-    try:
+    what = f"{what} is of the type {values.dtype}, which has no meaning as a column"
+    with explaining(what, "Convert it first.", *_UNREADABLE):
         return pa.array(admit_array(values), from_pandas=True)
-    except _UNREADABLE as error:
-        raise DataError(
-            f"{what} is of the type {values.dtype}, which has no meaning as a column "
-            f"({abridged(str(error), 100)}). Convert it first."
-        ) from error
 
 
 def _from_masked(values: np.ma.MaskedArray[Any, Any], what: str) -> pa.Array:

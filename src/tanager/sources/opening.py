@@ -155,9 +155,8 @@ def _open(X: Any) -> Source:
         return _open_table(X)
     if hasattr(X, "toarray") and hasattr(X, "nnz"):
         raise ColumnTypeError(
-            "Sparse data was passed, but dense data is required. "
-            "Convert it first, for example with X.toarray(). Categories need no encoding: pass "
-            "their columns as they are."
+            "Sparse data was passed, but dense data is required. Convert it first: X.toarray(). "
+            "Categories need no encoding: pass their columns as they are."
         )
     if isinstance(X, Mapping):
         return _open_mapping(X)
@@ -171,7 +170,7 @@ def _open(X: Any) -> Source:
             "If it is one row, pass X.to_frame().T; if it is one column, X.to_frame()."
         )
     library, name = type(X).__module__.partition(".")[0], type(X).__name__
-    if library == "pandas" and name == "DataFrame":
+    if (library, name) == ("pandas", "DataFrame"):
         check_names([str(column) for column in X.columns])
         return Source.of_table(pandas_to_arrow(X))
     if hasattr(X, "scanner") and hasattr(X, "count_rows"):

@@ -17,12 +17,8 @@ from tanager.errors import DataError
 EXACT = 2**53  # floats represent every whole number up to here
 _INT64_DIGITS, _DECIMAL128_DIGITS = 18, 38
 _EXACT_POWER = 22  # the largest power of ten that a float represents exactly
-_TEXTS = {
-    pa.string_view(): pa.large_string(),
-    pa.binary_view(): pa.large_string(),
-    pa.binary(): pa.string(),
-    pa.large_binary(): pa.large_string(),
-}
+_TEXTS = dict.fromkeys((pa.string_view(), pa.binary_view(), pa.large_binary()), pa.large_string())
+_TEXTS[pa.binary()] = pa.string()
 # Arrow type names that differ from NumPy's.
 _NUMPY_NAMES = {"halffloat": "float16", "float": "float32", "double": "float64"}
 

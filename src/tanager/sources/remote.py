@@ -92,13 +92,9 @@ class Stamp(NamedTuple):
 
     def check(self) -> None:
         """Raise if the file has changed."""
-        try:
+        hint = "Keep the files of a table in place until the work is done."
+        with explaining(f"{self.path} has disappeared since it was opened", hint, OSError):
             now = Stamp.of(self.path)
-        except OSError as error:
-            raise DataError(
-                f"{self.path} has disappeared since it was opened ({error.strerror or error}). "
-                "Keep the files of a table in place until the work is done."
-            ) from error
         if now.version != self.version:
             raise changed_error(self.path)
 
@@ -133,9 +129,8 @@ def _store(root: str) -> tuple[Any, str]:
     except ImportError as error:  # fsspec names the package needed for a known scheme
         raise DataError(f"{shown}: {error}. Install it, or copy the files here.") from error
     except (ValueError, OSError, NotImplementedError) as error:
-        raise DataError(
-            f"{shown} cannot be opened: {error}. Check the address, and the store's credentials."
-        ) from error
+        hint = "Check the address, and the store's credentials."
+        raise DataError(f"{shown} cannot be opened: {error}. {hint}") from error
 
 
 def forget_stores() -> None:

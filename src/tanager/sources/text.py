@@ -9,6 +9,7 @@ import re
 import warnings
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,22 +138,15 @@ class CsvTable(TableFile):
     def _open(self, types: dict[str, pa.DataType]) -> Any:
         import pyarrow.csv as pacsv
 
+        style, names = self._style, None if self.named else self._names
+        read = {"block_size": BLOCK_BYTES, "use_threads": False, "encoding": style.encoding}
+        nulls = {"null_values": [*NULLS, *style.na_values], "strings_can_be_null": True}
+        wanted = {"column_types": types, "include_columns": list(types)}
         return pacsv.open_csv(
             open_unpacked(self.path),
-            read_options=pacsv.ReadOptions(
-                block_size=BLOCK_BYTES,
-                use_threads=False,
-                encoding=self._style.encoding,
-                column_names=None if self.named else self._names,
-            ),
+            read_options=pacsv.ReadOptions(column_names=names, **read),
             parse_options=pacsv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
-            convert_options=pacsv.ConvertOptions(
-                column_types=types,
-                include_columns=list(types),
-                null_values=[*NULLS, *self._style.na_values],
-                strings_can_be_null=True,
-                decimal_point=self._style.decimal,
-            ),
+            convert_options=pacsv.ConvertOptions(decimal_point=style.decimal, **nulls, **wanted),
         )
 
 
@@ -179,7 +173,7 @@ def _settle(column: pa.Array, current: pa.DataType, decimal: str) -> pa.DataType
             if pc.all(pc.is_in(column.drop_null(), value_set=_BOOLEANS)).as_py():
                 return kind
             continue
-        try:
+        with suppress(pa.ArrowInvalid):
             # The CSV reader trims numbers, so do the same here.
             texts = pc.utf8_trim_whitespace(column)
             if decimal == ",":
@@ -187,9 +181,7 @@ def _settle(column: pa.Array, current: pa.DataType, decimal: str) -> pa.DataType
                     continue  # a point isn't the decimal separator here
                 texts = pc.replace_substring(texts, ",", ".")
             texts.cast(kind)
-        except pa.ArrowInvalid:
-            continue
-        return kind
+            return kind
     return pa.string()
 
 
