@@ -117,20 +117,15 @@ def _add_findings(findings: Sequence[Finding], context: FitContext) -> None:
 
 
 def _read_columns(
-    table: Source,
-    features: list[str],
-    spoken_for: list[str],
-    dates: Any,
-    audit: bool,
-    context: FitContext,
+    table: Source, features: list[str], kept: list[str], dates: Any, audit: bool, fit: FitContext
 ) -> tuple[Source, dict[str, Reading]]:
     """Return the table as it is read, and how columns that aren't read as written are parsed."""
     readings = read_dates(table, features, dates)
     table = table.as_text(readings)
     if audit:
-        findings = audit_columns(table, features, [*readings, *spoken_for])
-        context.record("codes")["audit"] = []
-        _add_findings(findings, context)
+        findings = audit_columns(table, features, [*readings, *kept])
+        fit.record("codes")["audit"] = []
+        _add_findings(findings, fit)
         readings |= {f.column: f.reading for f in findings if f.reading is not None}
     return (read_columns(table, readings) if readings else table), readings
 

@@ -181,8 +181,7 @@ class Rows:
         if len(lengths) > 1 or labels.max(initial=0) >= max(domain.n_classes, 1):
             raise DataError(
                 f"Codes of shape {codes.shape} and {n_rows} labels up to {labels.max(initial=0)} "
-                f"were given; allowed are as many labels (and weights) as rows, each below "
-                f"{domain.n_classes}."
+                f"were given; allowed is one label (and weight) per row, below {domain.n_classes}."
             )
         total = float(n_rows if weights is None else weights.sum())
         chunks = Chunk(codes, labels, weights, 0).split(block_rows)
@@ -236,9 +235,8 @@ class Rows:
         if n_bytes > LEAST_MEMORY and n_bytes > free_memory() // 2:
             raise MemoryBoundError(
                 f"This learner needs all {n_rows:,} rows in memory at once: "
-                f"{n_bytes / 2**30:.1f} GiB of codes, more than half of the free memory. Use a "
-                "learner that reads them in parts (naive, tan, kdb, skdb, acll), or a sample of "
-                "the rows."
+                f"{n_bytes / 2**30:.1f} GiB of codes, more than half of the free memory. Sample "
+                "rows, or use a learner that reads them in parts (naive, tan, kdb, skdb, acll)."
             )
         codes = np.empty((self.domain.n_features, n_rows), dtype=dtype)
         labels = np.empty(n_rows, dtype=np.uint16)

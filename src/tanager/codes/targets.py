@@ -246,8 +246,7 @@ def _check_float(array: NDArray[Any], name: str | None) -> None:
     if len(fractions):
         raise DataError(
             f"Unknown label type: continuous. Maybe the {_called(name)} is one of regression: it "
-            f"has numbers with fractions, such as {fractions[0]:g}. Turn it into classes first, "
-            "for example with pandas.cut."
+            f"has fractions such as {fractions[0]:g}. Make classes of it, as with pandas.cut."
         )
 
 
@@ -273,8 +272,7 @@ def as_weights(sample_weight: Any, n_rows: int | None) -> Floats:
         weights = np.full(n_rows, float(weights))
     if weights.ndim != 1:
         raise DataError(
-            f"Sample weights must be 1D array or scalar, not of shape {weights.shape}. "
-            "Pass one weight per row."
+            f"Sample weights must be 1D array or scalar, not {weights.shape}. Pass one per row."
         )
     if n_rows is not None and weights.shape[0] != n_rows:
         raise DataError(

@@ -98,11 +98,9 @@ def to_family(values: pa.Array, family: str, name: str, known: pa.Array | None =
     if family == "real":
         return pa.array(numbers.astype(np.float64), mask=nulls)
     whole = numbers if own == "integer" else np.nan_to_num(numbers).astype(np.int64)
-    lost = whole != numbers
+    lost = (whole != numbers) | (False if nulls is None else nulls)
     if family == "boolean":
         lost |= (whole != 0) & (whole != 1)
-    if nulls is not None:
-        lost |= nulls
     return pa.array(whole, mask=lost).cast(wanted, safe=False)
 
 

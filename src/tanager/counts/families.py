@@ -148,10 +148,7 @@ class PriorCounts:
     def aligned(
         self, feature: int, parents: tuple[int, ...], shape: tuple[int, ...], names: Sequence[str]
     ) -> Floats:
-        """Return a feature's prior, (n_classes, *parents, values) with length 1 along new parents.
-
-        `shape` is that of the family's counts.
-        """
+        """Return a feature's prior in the `shape` of its family, of length 1 along new parents."""
         own, values = self.families[feature]
         if prod(shape) > PRIOR_CELLS:
             raise MemoryBoundError(

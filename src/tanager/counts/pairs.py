@@ -68,8 +68,8 @@ def pair_tiles(
     """Split all pairs i < j into tiles counted densely in one pass each, and the wide rest.
 
     A tile is two blocks of features, see `tile_pairs`, so that features are read, and scores
-    written, in few places at a time. `limit` is in bytes, for the counts of one thread.
-    `among` are the features, ascending, whose pairs are wanted; None means all.
+    written, in few places at a time. `limit` is the bytes of one thread's counts; `among` are the
+    features, ascending, whose pairs are wanted.
     """
     pass_cells = PASS_CELLS if limit is None else min(PASS_CELLS, max(1, limit // 8))
     features = np.arange(domain.n_features) if among is None else np.asarray(among, np.int64)
@@ -191,10 +191,7 @@ class ConditionalInformation(PairScore):
 
 
 class ExplainingAway(PairScore):
-    """I(X_i; X_j | Y) - I(X_i; X_j) in nats: the dependence induced by the class.
-
-    J. Bilmes, "Dynamic Bayesian multinets", UAI 2000.
-    """
+    """I(X_i; X_j | Y) - I(X_i; X_j) in nats: Bilmes, "Dynamic Bayesian multinets", UAI 2000."""
 
     def joint(self, joint: Floats, out: Floats) -> None:
         """Write the score of a dense pair."""

@@ -101,8 +101,7 @@ def collapse(keys: Ints, weights: Floats) -> tuple[Ints, Floats]:
 class RunStack:
     """Sorted runs, merged so that each is at least twice as long as the next.
 
-    On average, adding a run takes its length times a logarithm; at most three times the distinct
-    keys are stored.
+    Adding a run takes its length times a logarithm; up to three times the distinct keys are stored.
     """
 
     def __init__(self, radix: Radix, max_cells: int) -> None:
@@ -113,21 +112,18 @@ class RunStack:
     def add(self, keys: Ints, counts: Floats) -> None:
         """Add a sorted run of distinct keys of this stack's radix."""
         self._runs.append((keys, counts))
-        while len(self._runs) > 1 and _size(self._runs[-2]) < 2 * _size(self._runs[-1]):
+        while len(self._runs) > 1 and len(self._runs[-2][1]) < 2 * len(self._runs[-1][1]):
             self._merge_last_two()
-        if _size(self._runs[0]) > self.max_cells:
+        if len(self._runs[0][1]) > self.max_cells:
             self.total()
 
     def total(self) -> tuple[Ints, Floats]:
-        """Return all keys and counts as one sorted run, at most `max_cells` long.
-
-        A longer one repeatedly loses its last parent: its depth depends on the rows alone.
-        """
+        """Return all as one sorted run; beyond `max_cells`, it repeatedly loses its last parent."""
         while len(self._runs) > 1:
             self._merge_last_two()
         if not self._runs:
             return np.empty((len(self.radix.parts()), 0), np.int64), np.empty(0)
-        while _size(self._runs[0]) > self.max_cells and len(self.radix.arities) > 2:
+        while len(self._runs[0][1]) > self.max_cells and len(self.radix.arities) > 2:
             self.shorten(len(self.radix.arities) - 3)
         return self._runs[0]
 
@@ -154,10 +150,6 @@ class RunStack:
         counts = np.empty(keys.shape[0])
         n = native.merge_runs(keys_a[0], counts_a, keys_b[0], counts_b, keys, counts)
         self._runs.append((keys[None, :n].copy(), counts[:n].copy()))
-
-
-def _size(run: tuple[Ints, Floats]) -> int:
-    return int(run[1].shape[0])
 
 
 def recode(old: Radix, new: Radix, keys: Ints, counts: Floats) -> tuple[Ints, Floats]:

@@ -130,10 +130,7 @@ class Counts:
         return np.array([_information(joint) for joint in self.values]).round(DECIMALS)
 
     def cmi(self, among: Ints | None = None) -> Floats:
-        """Return I(X_i; X_j | Y) in nats, shape (n_features, n_features), symmetric, read-only.
-
-        `among`: only these features, ascending; only their pairs are counted.
-        """
+        """Return I(X_i; X_j | Y) in nats, (n_features, n_features), or of `among`, ascending."""
         return self._cmi if among is None else self.score_pairs(ConditionalInformation(), among)
 
     @cached_property
@@ -154,8 +151,8 @@ class Counts:
     ) -> Floats:
         """Return the score of every ordered pair i, j, shape (n_features, n_features).
 
-        Zero on the diagonal. Both dense and wide pairs take as few passes as memory allows; a
-        matrix over the limit is stored in a temporary file. `among` is as in `cmi`.
+        Zero on the diagonal, in as few passes as memory allows; a matrix over the limit is in a
+        temporary file. `among` is as in `cmi`.
         """
         n = self.domain.n_features if among is None else len(among)
         place = np.arange(self.domain.n_features)
@@ -186,10 +183,7 @@ class Counts:
         return self._select(joint)
 
     def trees(self, structure: Families) -> Trees:
-        """Return the context trees of a structure's families, each built on demand.
-
-        Families of one parent come from the pairs if available; counts of the others are kept.
-        """
+        """Return the context trees of a structure's families, built on demand from kept counts."""
         families = list(zip(structure.selected, structure.parent_indices, strict=True))
         return Trees(self._gathered.families(families), self._n_folds, self._left_out)
 

@@ -41,22 +41,12 @@ class Contexts(EqualByArrays):
     cell_value: Ints  # (n_cells,); the feature's value of each cell, increasing within a node
 
     @classmethod
-    def from_nodes(
-        cls,
-        arity: int,
-        context_arities: tuple[int, ...],
-        value: Ints,
-        parent: Ints,
-        child: Ints,
-        start: Ints,
-        cell_value: Ints,
-    ) -> Contexts:
-        """Find the level boundaries of nodes stored level by level."""
-        ends = [0, 1]
+    def from_nodes(cls, arity: int, context_arities: tuple[int, ...], *nodes: Ints) -> Contexts:
+        """Find the levels of nodes stored level by level: the arrays from `node_value` on."""
+        ends, child = [0, 1], nodes[2]
         for _ in context_arities:
             ends.append(int(child[min(ends[-1], len(child) - 1)]))
-        nodes = np.array(ends), value, parent, child, start
-        return cls(arity, context_arities, *nodes, cell_value)
+        return cls(arity, context_arities, np.array(ends), *nodes)
 
     @property
     def depth(self) -> int:
@@ -209,14 +199,12 @@ def _sums(node: Ints, counts: Floats, n_nodes: int) -> Floats:
 
 
 def tree_from_cells(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:
-    """Build the context tree of sorted cells; parents that weren't counted have empty levels.
-
-    codes: (class, parents, feature) of the cells seen, (n_variables, n_cells); cells: their counts.
-    """
+    """Build the tree of sorted cells: codes of class, parents, feature, (n_variables, n_cells)."""
     arity = arities[-1]
     n_cells = cells.shape[0]
     depth = codes.shape[0] - 1
     none, zero = np.zeros(0, np.int64), np.zeros(1, np.int64)
+    # Parents that weren't counted have empty levels.
     levels = [Level(none, none, zero, none, np.zeros(0), none)] * (len(arities) - 1 - depth)
     # new[d] marks the cells that open a node of depth d: a change among the first d variables.
     new = np.zeros((depth + 1, n_cells), np.bool_)

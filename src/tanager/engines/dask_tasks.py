@@ -27,10 +27,7 @@ _lock = threading.Lock()
 
 
 class Parcel:
-    """A task's result, sent between processes as a single byte string.
-
-    Dask's own serialisation gives arrays at unaligned addresses, which compiled loops refuse.
-    """
+    """A task's result, sent as one byte string: Dask's own serialisation doesn't align arrays."""
 
     def __init__(self, content: Any) -> None:
         self.content = content

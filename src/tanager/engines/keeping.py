@@ -53,28 +53,14 @@ def read_memory_limit(given: str | int | None) -> int:
 
 def free_memory() -> int:
     """Return the free bytes of the machine or container; 4 GiB if the system doesn't report it."""
-    free = [_machine_memory(), _container_memory()]
-    return min((n for n in free if n is not None), default=4 << 30)
-
-
-def _machine_memory() -> int | None:
     available = _kib("/proc/meminfo", "MemAvailable:")
-    if available is not None:
-        return available << 10
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _container_memory() -> int | None:
-    folder = Path("/sys/fs/cgroup")
-    try:
-        allowed = (folder / "memory.max").read_text().strip()
-        used = int((folder / "memory.current").read_text())
-    except (OSError, ValueError):
-        return None
-    return None if allowed == "max" else max(0, int(allowed) - used)
+    free = [] if available is None else [available << 10]
+    with suppress(AttributeError, ValueError, OSError):
+        free = free or [os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    with suppress(OSError, ValueError):  # without a limit, memory.max isn't a number
+        limit, used = (Path("/sys/fs/cgroup", f"memory.{one}") for one in ("max", "current"))
+        free.append(max(0, int(limit.read_text()) - int(used.read_text())))
+    return min(free, default=4 << 30)
 
 
 def _kib(path: str, name: str) -> int | None:

@@ -36,6 +36,7 @@ Result_co = TypeVar("Result_co", covariant=True)
 Item = TypeVar("Item")
 Report = Callable[[int], None]
 Reader = Callable[[Any], Iterable[Chunk]]
+Gather = Callable[[Iterable[Item], Report], Result]
 
 
 class Piece(Protocol[Chunk_co]):
@@ -245,10 +246,7 @@ class LocalEngine:
         return list(chain(*kept))
 
     def _share(
-        self,
-        gather: Callable[[Iterable[Item], Report], Result],
-        items: Sequence[Item],
-        progress: Progress,
+        self, gather: Gather[Item, Result], items: Sequence[Item], progress: Progress
     ) -> list[Result]:
         """Let every thread gather the next items; only this thread reports the rows done."""
         n_threads = min(self._n_threads, len(items))

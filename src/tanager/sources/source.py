@@ -14,10 +14,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from tanager.errors import ConfigurationError, DataError, explaining, listed
 from tanager.sources.gate import admit_array, check_text
@@ -30,9 +31,6 @@ from tanager.sources.plain import (
     plain_table,
 )
 from tanager.sources.remote import changed_error
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BATCH_ROWS = 65_536
 Batches: TypeAlias = Iterator[pa.RecordBatch]
