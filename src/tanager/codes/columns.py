@@ -97,7 +97,7 @@ class CategoricalColumn(_CodedColumn):
     """A column of distinct values."""
 
     name: str
-    # int64, float64, bool or string, in their own order or ascending; null if all are missing
+    # int64, float64, bool or string, in their own order or ascending; of type null if none
     values: pa.Array
     missing_code: int | None
     ordered: bool = False  # whether the order of the values is meaningful
@@ -196,7 +196,7 @@ class NumericColumn(_CodedColumn):
     name: str
     cuts: Floats  # ascending; a value equal to a cut goes to the left
     missing_code: int | None
-    temporal: str = ""  # "date", "time" or "duration" if the numbers are seconds
+    temporal: str = ""  # "date" (since 1970), "time" or "duration" if the numbers are seconds
     # Of the training numbers, set by a fit as the reference for drift; it doesn't affect any code.
     seen: SeenNumbers | None = None
 

@@ -237,15 +237,12 @@ def refine_groups(
 ) -> tuple[Groups, ...]:
     """Halve groups of ordered values as long as no family's table has more than `limit` cells.
 
-    The feature with the fewest groups goes first, or the first by name; groups are halved by the
-    `weights` of each feature's values.
+    The feature with the fewest groups goes first, with ties broken by name; groups are halved by
+    the `weights` of each feature's values.
     """
     sizes = [int(group.max()) + 1 for group in groups]
-    n_groups = [
-        len(np.unique(group[:n])) for group, n in zip(groups, domain.n_ordered, strict=True)
-    ]
-    known = zip(sizes, domain.n_ordered, n_groups, strict=True)
-    most = [min(size + n - own, FINEST) for size, n, own in known]
+    known = zip(groups, sizes, domain.n_ordered, strict=True)
+    most = [min(size + n - len(np.unique(group[:n])), FINEST) for group, size, n in known]
     held: dict[int, list[tuple[int, ...]]] = {}
     for family in families:
         for one in family:
