@@ -110,10 +110,7 @@ class ScaledCurvature(NamedTuple):
     scale: Floats  # (n_cells, n_columns)
 
     def under(self, precision: Floats, scale: Floats) -> Curvature:
-        """Return the curvature under another prior and scale; the loss's own is unchanged.
-
-        Along a step the loss's gradient changes as before, the prior's according to its precision.
-        """
+        """Return the curvature of the same loss under another prior and scale."""
         ratio = (self.scale / scale).ravel()
         stiffer = ((precision - self.precision) * self.scale * scale).ravel()
         steps, changes = self.curvature.steps, self.curvature.changes
@@ -320,10 +317,7 @@ class Residuals(NamedTuple):
 
 @one_blas_thread()
 def find_residuals(rows: Rows, context: FitContext, max_rows: int = MAX_ROWS) -> Residuals:
-    """Fit additive models on a sample of the rows, and return their out-of-fold residuals.
-
-    One smooth score per value of an ordered feature, a free one for other features.
-    """
+    """Fit additive models, smooth along order, to a sample; return out-of-fold residuals."""
     max_rows = min(max_rows, max(MAX_NUMBERS // rows.domain.n_classes, LEAST_ROWS))
     rows = sample_rows(rows, context.row_seed(ROWS_KEY), max_rows, context)
     here, domain, chunk = replace(context, engine=LocalEngine()), rows.domain, rows.gather()

@@ -93,8 +93,7 @@ def join_sets(
 ) -> list[JoinedTable]:
     """Assign each family, largest first, to the table that it enlarges least.
 
-    Tables grow up to `cap` joint values. A family that adds no column may join
-    a larger one, unless that has more than `most`.
+    Tables grow up to `cap` joint values; one of up to `most` takes families that add no column.
     """
     own = [prod(radices[column] for column in family) for family in families]
     joined: list[tuple[set[int], list[int]]] = []
@@ -243,8 +242,7 @@ class Joint:
     ) -> Joint:
         """Return tables of the joint values that occur in rows: sums of `n_cells` family cells.
 
-        `wide` are the families' cells of separate tables, in which `locate_wide` finds rows, given
-        the tables' starts.
+        `wide` are the cells of separate tables, in which `locate_wide` finds rows, given starts.
         """
         found: list[NDArray[np.integer]] = [np.zeros(1, np.int64)]
         numbers = [1]  # number of sources of each cell of a table

@@ -356,9 +356,8 @@ def _follow_batches(
 ) -> Descent:
     """Step along the gradient of one batch at a time, at a rate that suits whole rounds.
 
-    A round that doesn't lower the objective is undone, and the rate halved: close to the
-    minimum the batches pull in different directions. So a small improvement ends the descent only
-    if smaller rates don't improve more.
+    A round that doesn't lower the objective is undone, and the rate halved. Close to the minimum
+    the batches pull in different directions: small improvements end it only at smaller rates too.
     """
     at, (value, gradient) = start, objective(start)
     rate, evaluations, growth, n_small = _safe_rate(gradient), 1, 1.2, 0

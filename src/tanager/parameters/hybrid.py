@@ -32,8 +32,7 @@ class Hybrid(Trained, ParameterLearner):
         Whether tables that `Differentiable` learned together with the structure are kept, or
         trained again from scratch.
     training : Training or None, default=None
-        Epochs, learning rate, held-out rows; None uses
-        `tanager.training.Training` with its defaults.
+        Epochs, learning rate, held-out rows; None uses `Training` with its defaults.
 
     Notes
     -----
@@ -44,8 +43,8 @@ class Hybrid(Trained, ParameterLearner):
 
     References
     ----------
-    .. [1] Roth, Pernkopf (2020). Differentiable TAN structure learning for
-       Bayesian network classifiers. PMLR 138 (PGM 2020).
+    .. [1] Roth, Pernkopf (2020). Differentiable TAN structure learning for Bayesian network
+       classifiers. PMLR 138 (PGM 2020).
 
     Examples
     --------

@@ -262,15 +262,14 @@ def _fill(
     shared: bool,
 ) -> list[Floats]:
     """Return rows (n_nodes, arity, n_classes) for shorter contexts, then for full ones."""
-    depth = family.depth
-    seen = (counts[:, :, None] > 0) | shared
     if unseen == "nothing":
-        upper = [np.zeros((family.n_prefixes(d), *cells.shape[1:])) for d in range(depth)]
-        return [*upper, np.where(seen, cells, 0.0)]
-    *upper, own = _read_levels(family, base)
-    if unseen == "coarser" and depth > 0:
+        sizes = map(family.n_prefixes, range(family.depth + 1))
+        *upper, own = (np.zeros((size, *cells.shape[1:])) for size in sizes)
+    else:
+        *upper, own = _read_levels(family, base)
+    if unseen == "coarser" and family.depth > 0:
         upper, own = _coarser(family, cells, counts, upper, own)
-    return [*upper, np.where(seen, cells, own)]
+    return [*upper, np.where((counts[:, :, None] > 0) | shared, cells, own)]
 
 
 def _read_levels(family: FamilyCells, table: FamilyTable) -> list[Floats]:

@@ -179,10 +179,9 @@ def of_scores(wanted: Floats, chances: Floats) -> Floats:
 
 
 def scale_entries(entries: Floats, rows: RowCells, wanted: Floats) -> Floats:
-    """Scale variances until their sums over each row's entries approximate the targets.
+    """Scale variances, (n_entries, n_classes), until rows' sums approximate (n_rows, n_classes).
 
-    `entries` are (n_entries, n_classes), and `wanted` is (n_rows, n_classes). Each step lowers the
-    Itakura-Saito divergence, which suits variances estimated from few draws.
+    Each step lowers the Itakura-Saito divergence, which suits variances estimated from few draws.
     """
     out = entries.copy()
     for _ in range(ROUNDS):

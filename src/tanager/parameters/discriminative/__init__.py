@@ -334,8 +334,7 @@ class _Curvature:
 
     def _times(self, step: Floats) -> Floats:
         by_cell = self._by_cell(self.form.push(self.free, step[:, 0])[0])
-        found = self._pull(by_cell) + self.precision * step[:, 0]
-        return (self.moving * found)[:, None]
+        return (self.moving * (self._pull(by_cell) + self.precision * step[:, 0]))[:, None]
 
     def _by_cell(self, scores: Floats) -> Floats:
         """Multiply scores by the Hessian of the rows' loss, plus the minimum precision."""

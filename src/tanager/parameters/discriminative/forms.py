@@ -48,9 +48,8 @@ def _squared(matrix: Floats) -> Floats:
 class Direct:
     r"""Free scores, :math:`\beta = z` (equations 8 to 11), or smooth ones.
 
-    Only the first set of the generative tables, (n_tables, n_cells, n_classes), is used:
-    `generative` are the parameters whose scores are theirs. The scores of cells in `curves` are
-    smooth, and z their coefficients.
+    `generative` are the parameters with the scores of the first set of the generative tables,
+    (n_tables, n_cells, n_classes). Scores of cells in `curves` are smooth, z their coefficients.
     """
 
     def __init__(self, logs: Floats, curves: Sequence[Curves] = ()) -> None:

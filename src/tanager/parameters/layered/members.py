@@ -341,12 +341,11 @@ def held_out_rows(
 def apart(structure: Structure, signs: Signs) -> Structure:
     """Return the structure without edges at features along which the class rises or falls.
 
-    A generative table of such a feature's child may fall along it even if the sum
-    of all tables rises; nothing could be guaranteed for a single term.
+    A generative table of such a feature's child may fall along it even if the sum of all rises.
     """
 
     def allowed(feature: int, parents: tuple[int, ...]) -> bool:
-        return not parents or not any(one in signs for one in (feature, *parents))
+        return not parents or signs.keys().isdisjoint((feature, *parents))
 
     return structure.restricted(allowed) if signs else structure
 

@@ -113,10 +113,7 @@ class Part:
         return replace(self, structure=_shorten(self.structure, reads))
 
     def widened(self, whole: Structure) -> Part:
-        """Return the part with more parents from a `whole` structure, as long as tables stay small.
-
-        The part itself if none can be added.
-        """
+        """Return the part with more parents whose tables are small, or itself if there are none."""
         sizes, held = [int(groups.max()) + 1 for groups in self.groups], dict(self._families)
 
         def fits(feature: int, parents: tuple[int, ...]) -> bool:
@@ -332,9 +329,8 @@ def _within(scores: Floats, groups: Groups, weights: Floats) -> tuple[Floats, Fl
 def n_read(structure: Structure, plan: FitPlan) -> dict[int, int]:
     """Return how many of its first parents each feature's scores may use.
 
-    All, except those an automatic k-tree has only for P(x), and at most two if the table of more
-    has no room for fine groups; more if constraints require more. They are connected by parents
-    that scores may use.
+    All, except those an automatic k-tree has only for P(x); at most two, or as many as required, if
+    the table of more has no room for fine groups. They are connected by parents that scores use.
     """
     families = dict(zip(structure.selected, structure.parent_indices, strict=True))
     out = {feature: len(parents) for feature, parents in families.items()}
