@@ -88,7 +88,7 @@ def test_a_lack_of_memory_is_not_called_damage(trees, tmp_path, monkeypatch):
 
     tanager.save(trees, tmp_path / "m")
     before = (tmp_path / "m").read_bytes()
-    monkeypatch.setattr(network_files, "check_tables", fail)
+    monkeypatch.setattr(checks, "check_tables", fail)
     with pytest.raises(ModelFileError, match="isn't enough memory to load the model"):
         tanager.load(tmp_path / "m")
     with pytest.raises(ModelFileError, match=r"wasn't saved, because .*enough memory"):

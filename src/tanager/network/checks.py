@@ -1,7 +1,7 @@
 """Validate model files before any of their content is used.
 
-A malicious file may carry a valid checksum, so every number used as an index is checked against
-the size of what it indexes: compiled lookups don't check bounds.
+A malicious file may carry a valid checksum, so every number used as an index is checked against the
+size of what it indexes: compiled lookups don't check bounds.
 """
 
 from __future__ import annotations
@@ -35,14 +35,8 @@ TREE_INTEGERS = ("node_value", "node_parent", "node_child", "node_start", "cell_
 
 Tensors = Mapping[str, NDArray[Any]]
 
-_TYPES: dict[type, str] = {
-    dict: "an object",
-    list: "a list",
-    str: "text",
-    bool: "true or false",
-    int: "a whole number",
-    float: "a real number",
-}
+_TYPES: dict[type, str] = {dict: "an object", list: "a list", str: "text"}
+_TYPES |= {bool: "true or false", int: "a whole number", float: "a real number"}
 
 
 def refuse(why: str) -> NoReturn:
@@ -148,10 +142,8 @@ def _check_values(column: dict[str, Any], what: str) -> None:
     if family == "real":
         need(all(v - v == 0 for v in values), f"{what} has a value that is not finite")
     keys = [v.encode("utf-8") for v in values] if family == "text" else values
-    if ordered:
-        need(len(set(keys)) == len(keys), f"{what} has a value twice")
-    else:
-        need(_ascend(keys), f"the values of {what} do not ascend")
+    need(not ordered or len(set(keys)) == len(keys), f"{what} has a value twice")
+    need(ordered or _ascend(keys), f"the values of {what} do not ascend")
 
 
 def _ascend(values: list[Any]) -> bool:
@@ -213,8 +205,7 @@ def check_tables(data: Any, tensors: Tensors, structure: Structure, domain: Doma
     families, n_classes = data["families"], domain.n_classes
     need(len(families) == len(structure.selected), "features and tables differ in number")
     prior = _Stored({}, tensors, (), n_classes, "the class prior")
-    parts = _by_family(tensors, len(families))
-    tables: list[FamilyTable] = []
+    parts, tables = _by_family(tensors, len(families)), list[FamilyTable]()
     for at, family in enumerate(families):
         members = (*structure.parent_indices[at], structure.selected[at])
         arities = tuple(int(domain.arities[m]) for m in members)
@@ -252,8 +243,8 @@ def _check_sizes(tables: list[FamilyTable], structure: Structure) -> None:
             what = f"the table of {name!r} has {n_cells:,} cells without its parents"
             need(n_cells <= MAX_CELLS, what)
             total, stored = total + n_cells, stored + table.cell_log_prob.size
-    most = max(MAX_CELLS, MOST_SPREAD * stored)
-    need(total <= most, f"the tables have {total:,} cells without their parents")
+    fits = total <= max(MAX_CELLS, MOST_SPREAD * stored)
+    need(fits, f"the tables have {total:,} cells without their parents")
 
 
 def _by_family(tensors: Tensors, n_families: int) -> list[dict[str, NDArray[Any]]]:
@@ -267,10 +258,6 @@ def _by_family(tensors: Tensors, n_families: int) -> list[dict[str, NDArray[Any]
         need(known and int(head) < n_families, f"the tensor {full[:40]!r} belongs to no table")
         parts[int(head)][name] = array
     return parts
-
-
-def _dense(stored: _Stored) -> DenseTable:
-    return DenseTable(stored.floats("log_prob", *stored.arities, stored.n_classes))
 
 
 def _grouped(stored: _Stored) -> GroupedTable:
@@ -306,7 +293,7 @@ def _tree(stored: _Stored) -> TreeTable:
 
 
 _KINDS: dict[str, Callable[[_Stored], FamilyTable]] = {
-    "dense": _dense,
+    "dense": lambda x: DenseTable(x.floats("log_prob", *x.arities, x.n_classes)),
     "grouped": _grouped,
     "tree": _tree,
 }
@@ -355,16 +342,14 @@ def check_reference(data: Any, codebook: Codebook) -> Reference | None:
     known = all(len(pair) == 2 and all(0 <= i < len(columns) for i in pair) for pair in pairs)
     need(known, "a pair of the reference isn't known")
     shapes: dict[str, tuple[int, ...]] = {
-        "classes": (n_classes,),
-        "expected": (n_classes,),
-        "assumed": (n_classes,),
+        **dict.fromkeys(("classes", "expected", "assumed"), (n_classes,)),
         "estimated": (n_classes if data.get("estimated") else 0,),
         "pair_counts": (len(pairs), MOST_GROUPS, MOST_GROUPS),
         "class_counts": (len(columns), MOST_GROUPS, n_classes),
     }
     found: dict[str, Any]
     found = {name: _numbers(data.get(name), name, *shape) for name, shape in shapes.items()}
-    found["cells"], found["ends"], found["bounds"] = [], [], []
+    found |= {name: [] for name in of_columns}
     for at, column in enumerate(columns):
         end = _numbers(data["ends"][at], "ends", len(data["ends"][at]))
         numeric, what = isinstance(column, NumericColumn), f"of {column.name!r}"

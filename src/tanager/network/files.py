@@ -1,24 +1,9 @@
 """Model files: safetensors with a versioned JSON header and a checksum.
 
-A model file contains data, never code. The arrays of the tables are tensors; everything
-else is one JSON text in the file's metadata::
-
-    metadata   format    "tanager"
-               version   "1"; "3" if a table reads values in groups; "4" if the header is a
-                         tensor, since safetensors allows 100 MB of metadata
-               sha256    over the header and every other tensor's name, type, shape and bytes
-               header    {"tanager", "codebook", "structure", "tables", "history", "reference",
-                          "estimator", "info", "calibration"}
-    tensors    log_prior (classes)
-               family.3.log_prob (*parents, values, classes)        a dense family
-               family.4.log_group (*parents' groups, groups, classes),
-                       .log_within (values, classes),
-                       .lookup (members' values)                    a family by groups
-               family.5.node_child, .node_value, .cell_log_prob ...  a family as a tree
-               family.3.spread (numbers)                            their uncertainty, for the
-                       levels in `tanager.parameters.spread`; older releases ignore it
-
-Everything is checked before any of it is used (`tanager.network.checks`).
+A model file contains data, never code. The arrays of the tables are tensors, such as
+``family.3.log_prob``; everything else is one JSON text in the file's metadata. The page
+``docs/model-files.md`` describes both. Everything is checked before any of it is used
+(`tanager.network.checks`).
 """
 
 from __future__ import annotations
@@ -37,15 +22,7 @@ from numpy.typing import NDArray
 from tanager import __version__
 from tanager.atomic import replacing
 from tanager.errors import ConfigurationError, ModelFileError
-from tanager.network.checks import (
-    TREE_INTEGERS,
-    check_calibration,
-    check_codebook,
-    check_history,
-    check_reference,
-    check_structure,
-    check_tables,
-)
+from tanager.network import checks
 from tanager.network.network import Network
 from tanager.parameters.spread import level_codes, prior_levels, table_arrays
 from tanager.parameters.tables import DenseTable, GroupedTable, TreeTable
@@ -70,9 +47,8 @@ def write_model(
 ) -> None:
     """Write a network, and plain data about its estimator, to one file.
 
-    The file is written under a temporary name, read back and renamed: `path` always contains
-    either the old file or the new one, complete and readable. If it contains more than a network,
-    read it with `load`.
+    It's written under a temporary name, read back (with `load` if it's more than a network) and
+    renamed: `path` always contains either the old file or the new one, complete and readable.
     """
     families, tensors = _take_apart(network)
     grouped = any(family["kind"] == "grouped" for family in families)
@@ -99,16 +75,13 @@ def write_model(
     }
     with replacing(path) as part:
         part.write_bytes(_pack(metadata, tensors))
+        failed = f"{path}: the model wasn't saved, because"
         try:
             found = load(part) if load else read_model(part)[0]
         except ModelFileError as error:
-            raise ModelFileError(
-                f"{path}: the model wasn't saved, because it couldn't be loaded again: {error}"
-            ) from error
+            raise ModelFileError(f"{failed} it couldn't be loaded again: {error}") from error
         if found.codebook != network.codebook:
-            raise ModelFileError(
-                f"{path}: the model wasn't saved, because loading it gives other values or classes."
-            )
+            raise ModelFileError(f"{failed} loading it gives other values or classes.")
 
 
 def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
@@ -117,13 +90,13 @@ def read_model(path: str | os.PathLike[str]) -> tuple[Network, dict[str, Any]]:
     try:
         metadata, tensors = _unpack(data)
         header = _open_header(metadata, tensors)
-        codebook = check_codebook(header["codebook"])
-        structure = check_structure(header["structure"], codebook.domain.names)
+        codebook = checks.check_codebook(header["codebook"])
+        structure = checks.check_structure(header["structure"], codebook.domain.names)
         with np.errstate(over="ignore"):  # for forged logarithms, which are then rejected
-            tables = check_tables(header["tables"], tensors, structure, codebook.domain)
-            history = check_history(header.get("history", []), codebook.domain.names)
-            calibration = check_calibration(header.get("calibration"), len(codebook.classes))
-            reference = check_reference(header.get("reference"), codebook)
+            tables = checks.check_tables(header["tables"], tensors, structure, codebook.domain)
+            history = checks.check_history(header.get("history", []), codebook.domain.names)
+            calibration = checks.check_calibration(header.get("calibration"), len(codebook.classes))
+            reference = checks.check_reference(header.get("reference"), codebook)
             network = Network(codebook, structure, tables, history, calibration, reference)
     except ModelFileError as error:
         raise ModelFileError(f"{path}: {error}") from error
@@ -164,7 +137,7 @@ def _take_apart(network: Network) -> tuple[list[dict[str, Any]], Tensors]:
             arrays["lookup"] = _narrow(table.lookup)
         elif isinstance(table, TreeTable):
             facts |= {"inherit": bool(table.inherit), "backoff": bool(table.backoff)}
-            arrays |= {name: _narrow(getattr(table.contexts, name)) for name in TREE_INTEGERS}
+            arrays |= {n: _narrow(getattr(table.contexts, n)) for n in checks.TREE_INTEGERS}
         if spread is not None:
             arrays["spread"] = level_codes(spread.families[at])
         families.append(facts)
@@ -213,10 +186,7 @@ def _head(metadata: Mapping[str, str], tensors: Tensors) -> tuple[bytes, list[st
 
 
 def _unpack(data: bytes) -> tuple[dict[str, str], Tensors]:
-    """Return metadata and tensors as views of the bytes; nothing is interpreted yet.
-
-    Doesn't use the library, which copies every tensor and panics if it runs out of memory.
-    """
+    """Return metadata and tensors as views of the bytes: the library copies them, and may panic."""
     if len(data) < 8:
         _refuse(f"it has {len(data)} bytes, too few for a model")
     if data[8:9] != b"{":  # as in every safetensors file

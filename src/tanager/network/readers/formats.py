@@ -133,8 +133,7 @@ def _read_variable(tokens: Tokens, draft: Draft) -> None:
     tokens.expect("{")
     states: list[Word] = []
     while not tokens.accept("}"):
-        key = tokens.word("'type', 'property' or '}'")
-        if key.text != "type":
+        if tokens.word("'type', 'property' or '}'").text != "type":
             tokens.skip_until(";")
             continue
         kind = tokens.word("'discrete'")
@@ -195,9 +194,8 @@ def _add_table(draft: Draft, members: list[Word], rows: list[_Row]) -> None:
         if start.text == "default":
             default = row
             continue
-        if len(states) != len(parents):
-            given = f"{len(states)} states are given for {len(parents)} parents"
-            start.refuse(f"{given} of {child.text!r}")
+        if (n := len(states)) != len(parents):
+            start.refuse(f"{n} states are given for {len(parents)} parents of {child.text!r}")
         at = tuple(draft.state(p.text, state) for p, state in zip(parents, states, strict=True))
         if not np.isnan(values[at]).all():
             start.refuse(f"this row of {child.text!r} is there already")
@@ -379,9 +377,8 @@ def _add_xdsl_table(draft: Draft, node: Element, *, reverse: bool) -> None:
         return
     shape = draft.shape(child, parents)
     words, n_contexts = node.one("resultingstates").words(), prod(shape[:-1])
-    if len(words) != n_contexts:
-        found = f"{len(words)} resulting states where {n_contexts} are expected"
-        child.refuse(f"{child.text!r} has {found}")
+    if (n := len(words)) != n_contexts:
+        child.refuse(f"{child.text!r} has {n} resulting states where {n_contexts} are expected")
     certain = np.eye(shape[-1])[[draft.state(child.text, word) for word in words]]
     draft.add_table(child, parents, certain.reshape(shape))
 
