@@ -122,8 +122,7 @@ def to_bif(network: Network) -> str:
 
 def _renamed(variables: Sequence[Variable], spell: Callable[..., list[str]]) -> list[Variable]:
     """Return the nodes with names and states as a format spells them."""
-    names = spell([v.name for v in variables])
-    pairs = zip(variables, names, strict=True)
+    pairs = zip(variables, spell([v.name for v in variables]), strict=True)
     return [replace(v, name=name, states=tuple(spell(v.states))) for v, name in pairs]
 
 

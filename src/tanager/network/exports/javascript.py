@@ -48,8 +48,7 @@ def to_json(network: Network, *, unknowns: bool = True, costs: Any = None) -> st
         table = read_costs(network, costs)
         plain = [a if isinstance(a, str | int | float) else str(a) for a in table.actions]
         facts["costs"] = {"actions": _exact(plain), "matrix": table.matrix.tolist()}
-    text = json.dumps(facts, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c")
+    return json.dumps(facts, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
 def describe(recipe: Recipe) -> dict[str, Any]:
@@ -81,9 +80,8 @@ def _describe_reference(network: Network, reference: Reference, facts: dict[str,
 
 
 def _feature(given: Input) -> dict[str, Any]:
-    facts: dict[str, Any] = {
-        name: getattr(given, name) for name in ("name", "kind", "arity", "missing")
-    }
+    facts: dict[str, Any] = {"name": given.name, "kind": given.kind}
+    facts |= {"arity": given.arity, "missing": given.missing}
     if given.kind == "number":
         facts |= {"cuts": list(given.cuts), "temporal": bool(given.temporal)}
     else:

@@ -141,8 +141,8 @@ def to_onnx(
     missing_text : str, optional
         The text that means missing, as ONNX has no null. By default, the empty text.
     costs : optional
-        As for `Network.decide`: adds the outputs ``decision`` (rows), the name of the action of
-        least expected cost, and ``expected_costs`` (rows, actions).
+        As for `Network.decide`: adds the outputs ``decision`` (rows), the name of the best
+        action, and ``expected_costs`` (rows, actions).
     log_probability : bool, default=False
         Add the output ``log_probability`` (rows): log P(row), which is low for unusual rows.
 
@@ -184,8 +184,7 @@ def to_onnx(
     def put(name: str, what: str, dtype: Any, *sizes: int) -> None:
         while name in columns:
             name += "_"
-        result = graph.add("Identity", what, output=name)
-        outputs.append(describe(result, dtype, [None, *sizes]))
+        outputs.append(describe(graph.add("Identity", what, output=name), dtype, [None, *sizes]))
 
     put("label", label, labels.dtype)
     put("probabilities", chances, graph.real, recipe.n_classes)
@@ -322,8 +321,7 @@ def _add_look_ups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str]:
     tables = []
     for at, given in enumerate(recipe.inputs):
         table = recipe.table_with_unknown(at)
-        steps = np.cumprod([1, *table.shape[-2:0:-1]])
-        strides[[at, *given.parents[::-1]], at] = steps
+        strides[[at, *given.parents[::-1]], at] = np.cumprod([1, *table.shape[-2:0:-1]])
         tables.append(table.reshape(-1, recipe.n_classes))
     places = graph.add("MatMul", groups, graph.constant(strides))
     terms = graph.look_up(places, tables, graph.real)
@@ -416,8 +414,7 @@ def _evidence(graph: Graph, recipe: Recipe, groups: str, i: int) -> str:
     """Return 0 for all groups that agree with what is known, (1, rows, groups)."""
     size, column = recipe.inputs[i].n_groups, graph.columns(groups, i)
     same = graph.add("Equal", column, graph.constant(np.arange(size)))
-    unknown = graph.add("Equal", column, graph.constant([size]))
-    agrees = graph.add("Or", same, unknown)
+    agrees = graph.add("Or", same, graph.add("Equal", column, graph.constant([size])))
     chosen = graph.add("Where", agrees, graph.reals([0.0]), graph.reals([_OUT]))
     return graph.add("Unsqueeze", chosen, graph.integers(0))
 

@@ -112,10 +112,7 @@ class Recipe:
         return any(given.parents for given in self.inputs)
 
     def table_with_unknown(self, at: int) -> Floats:
-        """Return an input's table with an additional entry on every axis, which means unknown.
-
-        An unknown input adds 0; a known one with an unknown parent has no value: NaN.
-        """
+        """Return a table with an entry for unknown on every axis: 0, or NaN if only a parent is."""
         log_prob = self.inputs[at].log_prob
         sizes = log_prob.shape[:-1]
         n_cells = prod(size + 1 for size in sizes) * self.n_classes
@@ -138,10 +135,7 @@ class Recipe:
         return total
 
     def check_sums(self, max_cells: int, remedy: str, program: str = "") -> None:
-        """Raise if unknown inputs can't be summed out within a limit.
-
-        A `program` that is named can't sum them out of scores at all.
-        """
+        """Raise if unknown inputs exceed a limit, or a `program` can't sum them out of scores."""
         if not self.sums:
             return
         if program and not self.normalized:
@@ -160,8 +154,7 @@ def make_recipe(network: Network) -> Recipe:
     """Describe a network; errors name the table that is too large to be expanded."""
     structure, codebook = network.structure, network.codebook
     _check_tables(structure.features, network.views)
-    # Features with the same value for every row, whatever the row contains, have a probability
-    # of one; only scores could still depend on them.
+    # A feature with the same value for every row has a probability of one; scores may depend on it.
     constant = codebook.leaves_out if network.tables.normalized else lambda _: False
     used = [f for f in structure.selected if not constant(structure.names[f])]
     place = {feature: at for at, feature in enumerate(used)}
@@ -225,10 +218,7 @@ _EXPECTED = {
 
 
 def expected_columns(network: Network, *, reads_text: bool) -> dict[str, list[str]]:
-    """Return the columns that a scorer reads, by the type it expects.
-
-    `reads_text` is whether it parses numbers and dates stored as text as training did.
-    """
+    """Return the columns a scorer reads by expected type; `reads_text` if it parses text."""
     structure, found = network.structure, dict[str, list[str]]()
     for name, feature in zip(structure.features, structure.selected, strict=True):
         if network.codebook.leaves_out(name):

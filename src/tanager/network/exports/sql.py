@@ -56,18 +56,15 @@ def to_sql(
         Columns of the table to return with the probabilities, such as a key. By default, those
         that the network reads.
     contributions : bool, default=False
-        Add one column per feature and class except the first: what the feature adds to the
-        log-odds of the class against the first. NULL in rows with a known feature whose parent is
-        unknown.
+        Add one column per feature and class except the first: what the feature adds to the log-odds
+        of the class against the first. NULL in rows with a known feature whose parent is unknown.
     unknowns : bool, default=True
         Whether to support rows with any unknown values. False makes the statement shorter, but
         returns NULL for such rows.
     costs : optional
-        As for `Network.decide`: adds the column ``decision``, and ``cost_ACTION`` for each
-        action, its expected cost.
+        As for `Network.decide`: adds ``decision``, and each action's expected ``cost_ACTION``.
     log_probability : bool, default=False
-        Add the column ``log_probability``: log P(row), low for unusual rows. NULL in rows
-        with a known feature whose parent is unknown.
+        Add ``log_probability``: log P(row), low for unusual rows; NULL where contributions are.
     """
     if log_probability:
         require_probabilities(network)
@@ -224,10 +221,8 @@ class _Writer:
         # A row without log-odds has no probabilities.
         known = "CASE WHEN l1 IS NOT NULL THEN {} END" if self.classes else "{}"
         labels = [_printable(str(label)) for label in self.recipe.classes]
-        shown = [
-            (f"p_{label}", known.format(f"{weight} / ({self.total})"))
-            for label, weight in zip(labels, self.weights, strict=True)
-        ]
+        shares = [known.format(f"{weight} / ({self.total})") for weight in self.weights]
+        shown = list(zip((f"p_{label}" for label in labels), shares, strict=True))
         if costs is not None:
             shown.append(("decision", known.format(self._cheapest(costs))))
             for action, name in enumerate(costs.names):
@@ -328,8 +323,7 @@ class _Writer:
         given = self.recipe.inputs[at]
         odds = _odds(self.recipe.table_with_unknown(at), c).ravel().tolist()
         numbers = [None if x != x else x for x in odds]
-        place = f"i{at}" if given.parents else self._group_column(at)
-        found = self.dialect.look_up(numbers, place)
+        found = self.dialect.look_up(numbers, f"i{at}" if given.parents else self._group_column(at))
         return found if given.log_within is None else f"{found} + a{at}_{c}"
 
 
