@@ -16,12 +16,9 @@ proportion, so they still sum to one. With q the probability of value and contex
           - \frac{q_\cdot - q}{1 - \theta}, \qquad q = P(x, c \mid e)
 
 and the derivative of :math:`P(t \mid e)` is :math:`P(t \mid e)` times the difference between that
-of :math:`P(t, e)` and that of :math:`P(e)`.
-
-References
-----------
-Zou and Donner (2008), DOI 10.1002/sim.3095: intervals of sums from those of their terms.
-Sensitivity: Laskey (1995), DOI 10.1109/21.384252; Chan and Darwiche (2002), DOI 10.1613/jair.967.
+of :math:`P(t, e)` and that of :math:`P(e)`. Intervals of sums from those of their terms: Zou and
+Donner (2008), DOI 10.1002/sim.3095. Sensitivity: Laskey (1995), DOI 10.1109/21.384252; Chan and
+Darwiche (2002), DOI 10.1613/jair.967.
 """
 
 from __future__ import annotations
@@ -52,7 +49,6 @@ from tanager.parameters.spread import reaches, table_arrays
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
-
 
 NUDGE = 1e-4  # of the tables, if something is summed out
 LEAST = 1e-150  # a probability whose square doesn't underflow
@@ -98,20 +94,15 @@ def _nudged(network: Network, reach: Tables) -> Network:
     """
     families = []
     for table, along in zip(network.tables.families, reach.families, strict=True):
-        moved = {
-            name: array + NUDGE * getattr(along, name)
-            for name, array in table_arrays(table).items()
-        }
+        pairs = table_arrays(table).items()
+        moved = {name: array + NUDGE * getattr(along, name) for name, array in pairs}
         families.append(replace(table, **moved))
     prior = network.log_prior + NUDGE * reach.log_prior
     return replace(network, tables=Tables(prior, tuple(families), normalized=False))
 
 
 def _summed(network: Network, reach: tuple[Tables, Network], codes: Codes, logs: Floats) -> Floats:
-    """Return the sum of each class's squared margins, (n_rows, n_classes).
-
-    For a row with unknown features, it's the mean over their values, which is an upper bound.
-    """
+    """Return each class's sum of squared margins, (n_rows, n_classes): the mean over unknowns."""
     arities, selected = network.codebook.domain.arities, list(network.structure.selected)
     tables, nudged = reach
     out = tables.log_joint(network.structure, codes, arities)
@@ -154,8 +145,7 @@ class Sensitivity:
     entries : tuple of Entry
         The largest effects first.
     evidence : tuple of EvidenceEffect
-        The given pieces of evidence, by the answer without each; then the unknown features, by how
-        far any of their values could move it.
+        The given pieces of evidence; then the unknown features, by how far they could move it.
     left_out : tuple of str
         Features whose tables are too large to analyse.
     """
@@ -177,25 +167,20 @@ class Sensitivity:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the results as plain data."""
-        lists = {
-            name: [one._asdict() for one in getattr(self, name)] for name in ("entries", "evidence")
-        }
-        return {"question": self.question, "probability": self.probability, **lists}
+        entries, evidence = ([x._asdict() for x in some] for some in (self.entries, self.evidence))
+        facts = {"question": self.question, "probability": self.probability}
+        return {**facts, "entries": entries, "evidence": evidence}
 
     def __str__(self) -> str:
-        rows = [
-            [one.entry, f"{one.probability:.4f}", f"{one.derivative:+.4f}", f"{one.effect:+.4f}"]
-            for one in self.entries
-        ]
-        lines = [f"{self.question} = {self.probability:.4f}"]
-        lines += align_columns([["entry", "P", "derivative", "effect"], *rows], 1)
-        for known in self.evidence:
-            told = f"{known.low:.4f} without it"
-            if not known.given:
-                told = (
-                    f"{known.low:.4f} ({known.low_value}) to {known.high:.4f} ({known.high_value})"
-                )
-            lines.append(f"{known.feature}: {told}")
+        rows = [["entry", "P", "derivative", "effect"]]
+        for x in self.entries:
+            numbers = f"{x.probability:.4f}", f"{x.derivative:+.4f}", f"{x.effect:+.4f}"
+            rows.append([x.entry, *numbers])
+        lines = [f"{self.question} = {self.probability:.4f}", *align_columns(rows, 1)]
+        for one in self.evidence:
+            low, high = f"{one.low:.4f} ({one.low_value})", f"{one.high:.4f} ({one.high_value})"
+            told = f"{one.low:.4f} without it" if one.given else f"{low} to {high}"
+            lines.append(f"{one.feature}: {told}")
         if self.left_out:
             lines.append(f"Tables too large to look at: {', '.join(self.left_out)}")
         return "\n".join(lines)
@@ -224,9 +209,9 @@ def find_sensitivity(
     Returns
     -------
     Sensitivity
-        `entries`: the derivative with respect to each table entry, with the other values of its
-        context changing in proportion. `evidence`: the answer without each piece, and the
-        range it could take if one more feature were known. `to_pandas`.
+        `entries`: the derivative with respect to each, with the other values of its context
+        changing in proportion. `evidence`: the answer without each piece, and the range it could
+        take if one more feature were known. `to_pandas`.
 
     Examples
     --------
@@ -273,35 +258,18 @@ def find_sensitivity(
             f"target={target!r} is impossible given the evidence: its probability is zero, and has "
             "no derivative here. Ask about another value."
         )
-    label, entries, left_out = network.codebook.class_name, [], []
-    classes = tuple(map(str, network.codebook.classes))
-    structure = network.structure
-    for at in range(-1, len(structure.selected)):
-        members: tuple[int, ...] = ()
-        table = np.exp(network.log_prior)
-        if at >= 0:
-            members = (*structure.parent_indices[at], structure.selected[at])
-            if prod(network.tables.families[at].member_arities) * len(classes) > MOST_CELLS:
-                left_out.append(structure.features[at])
-                continue
-            table = np.exp(np.moveaxis(network.tables.families[at].to_dense().log_prob, -1, 0))
-        slope = chance * (
-            _slope(_joint(network, members, after), table)
-            - _slope(_joint(network, members, before), table)
-        )
-        names = (label, *(structure.names[one] for one in members))
-        columns = network.codebook.columns
-        values = (classes, *(tuple(columns[one].labels()) for one in members))
-        effect = slope * table * (1.0 - table)
-        for place in np.argsort(-np.abs(effect), axis=None, kind="stable")[:n]:
-            cell = np.unravel_index(place, table.shape)
-            said = [f"{a}={v[i]}" for a, v, i in zip(names, values, cell, strict=True)]
-            context = f" | {', '.join(said[:-1])}" if said[:-1] else ""
-            numbers = (float(array[cell]) for array in (table, slope, effect))
-            entries.append(Entry(f"P({said[-1]}{context})", *numbers))
+    structure, families = network.structure, network.tables.families
+    known, left_out = (before, after), []
+    entries = _entries(network, (), np.exp(network.log_prior), known, chance, n)
+    for at, (feature, family) in enumerate(zip(structure.features, families, strict=True)):
+        if prod(family.member_arities) * family.n_classes > MOST_CELLS:
+            left_out.append(feature)
+            continue
+        members = (*structure.parent_indices[at], structure.selected[at])
+        table = np.exp(np.moveaxis(family.to_dense().log_prob, -1, 0))
+        entries += _entries(network, members, table, known, chance, n)
     entries.sort(key=lambda one: -abs(one.effect))
-    asked = ", ".join(f"{name}={value}" for name, value in target.items())
-    told = ", ".join(f"{name}={value}" for name, value in given.items())
+    asked, told = (", ".join(f"{k}={v}" for k, v in some.items()) for some in (target, given))
     question = f"P({asked} | {told})" if told else f"P({asked})"
     effects = []
     for name in given:
@@ -317,6 +285,30 @@ def _chance(network: Network, target: Mapping[str, Any], given: Mapping[str, Any
     """Return P(target | given)."""
     whole = network.log_probability({**given, **target})
     return float(np.exp(whole - network.log_probability(given)))
+
+
+def _entries(
+    network: Network,
+    members: tuple[int, ...],
+    table: Floats,  # P(last member | class, others), the class first
+    known: tuple[Known, Known],  # without the target, and with it
+    chance: float,
+    n: int,
+) -> list[Entry]:
+    """Return the n entries of a table with the largest effects."""
+    old, new = (_slope(_joint(network, members, one), table) for one in known)
+    slope = chance * (new - old)
+    effect = slope * table * (1.0 - table)
+    columns = [network.codebook.columns[one] for one in members]
+    axes = [[f"{network.codebook.class_name}={one}" for one in network.codebook.classes]]
+    axes += ([f"{column.name}={value}" for value in column.labels()] for column in columns)
+    found = []
+    for place in np.argsort(-np.abs(effect), axis=None, kind="stable")[:n]:
+        cell = np.unravel_index(place, table.shape)
+        *given, own = (said[at] for said, at in zip(axes, cell, strict=True))
+        numbers = (float(array[cell]) for array in (table, slope, effect))
+        found.append(Entry(f"P({own}{' | ' * bool(given)}{', '.join(given)})", *numbers))
+    return found
 
 
 def _joint(network: Network, members: tuple[int, ...], known: Known) -> Floats:
@@ -342,9 +334,8 @@ def _slope(joint: Floats, table: Floats) -> Floats:
 def _one_more(network: Network, name: str, before: Known, after: Known) -> EvidenceEffect:
     """Return the range of the answer if a feature were known, from evidence without the target."""
     place = [network.structure.names.index(name)]
-    given, both = (
-        log_sum_exp(log_joint_with(network, place, known)[0], axis=1) for known in (before, after)
-    )
+    joints = (log_joint_with(network, place, known)[0] for known in (before, after))
+    given, both = (log_sum_exp(logs, axis=1) for logs in joints)
     possible = given - log_sum_exp(given, axis=0) > np.log(1e-9)
     chances = np.full(len(given), np.nan)
     chances[possible] = np.exp(both[possible] - given[possible])
