@@ -27,6 +27,7 @@ from tanager.codes import (
 from tanager.codes.hashing import row_hash
 from tanager.engines import Engine, resolve_engine
 from tanager.errors import ConfigurationError, DataError
+from tanager.network import shifts
 from tanager.network.answers import SHOWN, align_columns
 from tanager.network.decisions import is_number
 from tanager.network.propagation import require_probabilities
@@ -37,17 +38,7 @@ from tanager.network.reference import (
     labelled_rows,
     reference_of,
 )
-from tanager.network.shifts import (
-    Profile,
-    Shift,
-    correct_shifts,
-    find_calibration_shifts,
-    find_class_shift,
-    find_column_shifts,
-    find_estimated_shift,
-    find_pair_shift,
-    profile_column,
-)
+from tanager.network.shifts import Profile, Shift
 from tanager.numerics import Floats, Ints, log_softmax, log_sum_exp
 from tanager.progress import Progress
 
@@ -98,8 +89,7 @@ def watch_codebook(network: Network) -> tuple[list[Watch], Codebook]:
 def find_unseen(network: Network, fine: Codes) -> tuple[Codes, Floats]:
     """Return the network's codes of watched rows, and log-probabilities of values never seen.
 
-    Such values are unknown codes, and others have 0; both are (n_features, n_rows). The
-    probabilities are those of Good and Turing: see `familiarity`.
+    Both are (n_features, n_rows): such values are unknown codes, others have 0; see `familiarity`.
     """
     reference, (watches, _) = reference_of(network), network.watching
     codes = np.empty(fine.shape, network.codebook.dtype)
@@ -175,8 +165,7 @@ def surprise(model: Any, X: Any) -> Floats:
         known = np.flatnonzero(codes[feature] < arity)
         others = np.ascontiguousarray(codes[:, known])
         others[feature] = arity
-        rest = _log_probability(network, others, log_unseen[:, known])
-        out[known, feature] = total[known] - rest
+        out[known, feature] = total[known] - _log_probability(network, others, log_unseen[:, known])
     return out
 
 
@@ -252,8 +241,8 @@ def find_drift(
 ) -> Drift:
     """Compare rows with the training rows, in one pass.
 
-    Tests every column (values, missing rate, numbers outside the training range, categories
-    never seen), every edge of the network, and the class shares.
+    Tests every column (values, missing rate, numbers outside the training range, categories never
+    seen), every edge of the network, and the class shares.
 
     Parameters
     ----------
@@ -344,8 +333,7 @@ class DriftPass:
             state.with_class[:] += count_with_class(groups, labels, n_classes)
         taken = np.arange(chunk.n_rows)
         if self.share < 1:
-            bound = np.uint64(int(self.share * 2**64))
-            taken = np.flatnonzero(row_hash(0, indices) < bound)
+            taken = np.flatnonzero(row_hash(0, indices) < np.uint64(int(self.share * 2**64)))
         fine = chunk.codes[:, taken]
         codes = np.empty(fine.shape, self.network.codebook.dtype)
         for watch, some, out in zip(watches, fine, codes, strict=True):
@@ -385,23 +373,23 @@ def _judge(network: Network, found: Gathered, alpha: float, least: float) -> Dri
     counts = zip(codebook.columns, reference.ends, reference.cells, found.cells, strict=True)
     for column, *counted in counts:
         if not codebook.leaves_out(column.name):
-            tests += find_column_shifts(column, *counted)
-            profiles.append(profile_column(column, *counted))
-    pairs = zip(reference.pairs, reference.pair_counts, found.pairs, strict=True)
-    tests += [find_pair_shift("pair", (names[i], names[j]), old, new) for (i, j), old, new in pairs]
+            tests += shifts.find_column_shifts(column, *counted)
+            profiles.append(shifts.profile_column(column, *counted))
+    for (i, j), *both in zip(reference.pairs, reference.pair_counts, found.pairs, strict=True):
+        tests.append(shifts.find_pair_shift("pair", (names[i], names[j]), *both))
     _, joint, labels, log_x = found.sample[0]
     posteriors = np.exp(log_softmax(joint, axis=1))
     n_training = float(reference.classes.sum())
     if labelled:
         for i in network.structure.selected:
             old, new = reference.class_counts[i], found.with_class[i]
-            tests.append(find_pair_shift("given class", (names[i], target), old, new))
+            tests.append(shifts.find_pair_shift("given class", (names[i], target), old, new))
         shares = found.classes / found.classes.sum()
-        tests.append(find_class_shift(reference, found.classes, codebook))
+        tests.append(shifts.find_class_shift(reference, found.classes, codebook))
         if not reference.edited:
-            tests += find_calibration_shifts(posteriors, labels, reference, codebook)
+            tests += shifts.find_calibration_shifts(posteriors, labels, reference, codebook)
     else:
-        shares, by_em = find_estimated_shift(posteriors, reference, codebook)
+        shares, by_em = shifts.find_estimated_shift(posteriors, reference, codebook)
         if not reference.edited:
             tests.append(by_em)
     familiar: tuple[float, ...] = ()
@@ -409,7 +397,7 @@ def _judge(network: Network, found: Gathered, alpha: float, least: float) -> Dri
         found_at = reference.familiarity(log_x)
         familiar = tuple(float((found_at <= level).mean()) for level in (0.01, 0.05, 0.25, 0.5))
     return Drift(
-        correct_shifts(tests, alpha, least, CALIBRATION_EFFECT + n_training**-0.5),
+        shifts.correct_shifts(tests, alpha, least, CALIBRATION_EFFECT + n_training**-0.5),
         int(found.cells[0].sum()),
         round(n_training),
         tuple(codebook.classes.tolist()),

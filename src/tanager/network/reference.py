@@ -12,13 +12,9 @@ For pairs, the model's codes are merged into at most `MOST_GROUPS` groups of sim
 
 The class shares of rows without labels are estimated by EM on the prior: with posteriors
 :math:`p_{rc}` under the shares :math:`\pi^0`, the shares :math:`\pi` that maximise
-:math:`\sum_r \log \sum_c p_{rc} \pi_c / \pi^0_c`. EM is slow if classes are hard to distinguish:
-SQUAREM extrapolates its steps.
-
-References
-----------
-Saerens, Latinne and Decaestecker (2002), DOI 10.1162/089976602753284446: EM on the prior. Varadhan
-and Roland (2008), DOI 10.1111/j.1467-9469.2007.00585.x: SQUAREM.
+:math:`\sum_r \log \sum_c p_{rc} \pi_c / \pi^0_c` (Saerens, Latinne and Decaestecker 2002,
+DOI 10.1162/089976602753284446). EM is slow if classes are hard to distinguish: SQUAREM extrapolates
+its steps (Varadhan and Roland 2008, DOI 10.1111/j.1467-9469.2007.00585.x).
 """
 
 from __future__ import annotations
@@ -245,8 +241,7 @@ def count_values(
 ) -> Floats:
     """Return N(x, y) of one feature, shape (arity, n_classes), without unknown values."""
     cells, size = codes.astype(np.int64) * n_classes + labels, arity * n_classes
-    counts = np.bincount(cells, weights, size)[:size]
-    return counts.reshape(arity, n_classes).astype(np.float64)
+    return np.bincount(cells, weights, size)[:size].reshape(arity, n_classes).astype(np.float64)
 
 
 def estimate_shares(posteriors: Floats, assumed: Floats, n_steps: int = 500) -> Floats:
@@ -327,10 +322,7 @@ def recalibrate(p: Floats, hit: Floats, weights: Floats | None = None) -> Recali
 
 
 def calibration_test(p: Floats, hit: Floats) -> tuple[float, float]:
-    """Return the score test's statistic (two degrees of freedom) against Cox's recalibration.
-
-    The second number is the effect: how far recalibration moves p on average.
-    """
+    """Return the score test's statistic against Cox's recalibration, and how far that moves p."""
     p = np.clip(p, *INSIDE)
     design = np.column_stack([np.ones(len(p)), _logit(p)])
     slope = design.T @ (hit - p)
@@ -340,11 +332,7 @@ def calibration_test(p: Floats, hit: Floats) -> tuple[float, float]:
 
 
 def own_rows(info: Mapping[str, Any], rows: Rows) -> bool | None:
-    """Return whether rows are the training rows; None if the model can't tell.
-
-    `info` is what the fit reported: `info_` of an estimator, or ``"info"`` of a model file.
-    The rows are only read if they are as many as those of the fit.
-    """
+    """Return whether rows are those of the fit that reported `info`; None if it can't be told."""
     stored = info.get("codes", {})
     if "fingerprint" not in stored:
         return None
@@ -361,10 +349,7 @@ def own_rows(info: Mapping[str, Any], rows: Rows) -> bool | None:
 
 
 def labelled_rows(table: MatchedTable, labels: NDArray[np.uint16] | None = None) -> Rows:
-    """Return a table's rows, coded each time they are read.
-
-    Labels are an array, or the table's target column; without either, zeros.
-    """
+    """Return a table's rows, coded when read; labels are passed, its target column, or zeros."""
     pieces = [
         _LabelledPiece(table, one, labels if labels is None else labels[one.start :][: one.n_rows])
         for one in table.source.fragments()

@@ -35,9 +35,7 @@ class Shift(NamedTuple):
 
     kind: str
     columns: tuple[str, ...]  # or the class, for calibration
-    # From 0 to 1: the share of rows that would have to change (total variation distance), or how
-    # far probabilities are off on average
-    effect: float
+    effect: float  # the share of rows that would have to change, or how far probabilities are off
     p_value: float  # adjusted for the number of tests (Holm)
     moved: bool = False  # significant, and large enough to matter
     words: str = ""  # description of the change
@@ -115,11 +113,8 @@ def find_column_shifts(column: Column, ends: Floats, old: Floats, new: Floats) -
 
 
 def _join_cells(old: Floats, new: Floats, ordered: bool) -> Floats:
-    """Merge cells with few rows, shape (2, n_joined); ordered cells merge with neighbours.
-
-    The rows of both tables together determine the cells, which keeps the test valid.
-    """
-    both = np.stack([old, new])
+    """Merge cells with few rows, shape (2, n_joined); ordered cells merge with neighbours."""
+    both = np.stack([old, new])  # together, they determine the cells: that keeps the test valid
     total, sizes = both.sum(axis=0), both.sum(axis=1)
     if sizes.min() <= 0:
         return both[:, :0]
@@ -155,10 +150,7 @@ def _chi_square(table: Floats) -> tuple[float, float]:
 
 
 def _compare_shares(a: float, n: float, b: float, m: float) -> float:
-    """Return the p-value for two shares, a of n and b of m, being equal; exact for small counts.
-
-    Given the total, the count among the first n is binomial.
-    """
+    """Return the p-value for a of n and b of m being equal shares; binomial for small counts."""
     from scipy.special import bdtr, bdtrc
 
     total, size = a + b, n + m
@@ -175,10 +167,7 @@ def _compare_shares(a: float, n: float, b: float, m: float) -> float:
 
 
 def _exceedance(k: float, n: float, m: float) -> float:
-    """Return the probability that k of m rows lie beyond all of n, if all are exchangeable.
-
-    That is, the k most extreme of n + m are among the m.
-    """
+    """Return the probability that the k most extreme of n + m exchangeable rows are among m."""
     from scipy.special import gammaln
 
     if k <= 0:
@@ -267,11 +256,7 @@ def _association(table: Floats) -> float:
 def find_estimated_shift(
     posteriors: Floats, reference: Reference, codebook: Codebook
 ) -> tuple[Floats, Shift]:
-    """Estimate the class shares without labels, and test them.
-
-    The likelihood ratio only accounts for the error of the new rows. Since the model has an error
-    of the same kind from its training rows, it's divided by 1 + new / training rows.
-    """
+    """Estimate the class shares without labels, and test them by their likelihood ratio."""
     from scipy.special import chdtrc
 
     name, assumed, expected = (codebook.target.name,), reference.assumed, reference.expected
@@ -279,6 +264,7 @@ def find_estimated_shift(
         return expected, Shift("classes", name, 0.0, 1.0, words="one class")
     shares = estimate_shares(posteriors, assumed)
     best = log_likelihood_of(shares, posteriors, assumed)
+    # The model has an error of the same kind from its training rows.
     error = 1 + len(posteriors) / float(reference.classes.sum())
     p_values, effects = [], []
     for usual in [expected] if reference.edited else [expected, reference.estimated]:
