@@ -72,10 +72,7 @@ def find_nearest(
     max_changes: int = 3,
     n: int = 3,
 ) -> list[Change]:
-    """Return the smallest changes to a row that change the decision.
-
-    Rows with the fewest changed features come first, and among these the most probable by
-    the network's P(row).
+    """Return the smallest changes to a row that change the decision, the most probable first.
 
     Parameters
     ----------
@@ -99,10 +96,10 @@ def find_nearest(
 
     Notes
     -----
-    Up to four million combinations are tried exhaustively, and `Change.exact` is then True.
-    Beyond that, a beam search keeps the 256 rows nearest to the decision for each number of
-    changes. No feature is changed to missing. The result isn't causal: it's what the network
-    would predict for a different row.
+    Up to four million combinations are tried exhaustively, and `Change.exact` is then True. Beyond
+    that, a beam search keeps the 256 rows nearest to the decision for each number of changes. No
+    feature is changed to missing. Rows are ranked by the network's P(row). The result isn't causal:
+    it's what the network would predict for a different row.
 
     Examples
     --------
@@ -188,11 +185,9 @@ class _Search:
         self.log_start = float(log_sum_exp(joint, axis=1)[0])
         self.own = int(costs.best(costs.expected(posterior(joint.copy())))[0])
         if to is not None and str(to) not in costs.names:
-            raise ConfigurationError(
-                f"to={to!r} is not one of the decisions {listed(costs.names)}."
-                f"{nearest(to, costs.names)}",
-                parameter="to",
-            )
+            known = f"{listed(costs.names)}.{nearest(to, costs.names)}"
+            message = f"to={to!r} is not one of the decisions {known}"
+            raise ConfigurationError(message, parameter="to")
         self.to = None if to is None else costs.names.index(str(to))
         # The most probable row by set of changed features: its log-probability, row and joint.
         self.found: dict[tuple[int, ...], tuple[float, Codes, Floats]] = {}

@@ -1,10 +1,9 @@
 """Which question to ask next: the exact value of information.
 
-A question about a feature is worth the reduction in the expected cost of the best action once the
-answer is known, or in the entropy of the class without costs. Both are sums over the answers of a
-function of P(answer, class | what is known), which one propagation returns for all features
-(`tanager.network.propagation`). An adaptive plan chooses each question based on the answers so
-far: a tree, found by recursion over questions and answers.
+A question is worth the reduction in the expected cost of the best action once the answer is known,
+or in the entropy of the class without costs. Both are sums over the answers of a function of
+P(answer, class | what is known), which one propagation returns for all features. An adaptive plan
+chooses each question based on the answers so far: a tree, found by recursion.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from tanager.numerics import Floats
 
 if TYPE_CHECKING:
     from tanager.network.network import Network
-
 
 MOST_CELLS = 1 << 24  # combinations of answers to several questions, including classes
 MOST_SETS = 100_000  # most sets of questions compared by an exact plan
@@ -68,8 +66,7 @@ class PlanStep:
     action : object
         The best action given what is known here; None without costs.
     left : float
-        Expected cost from here on, including the prices of later questions; or, without costs,
-        the expected entropy of the class at the end, in bits.
+        Expected cost from here on, with prices; without costs, the class's final entropy in bits.
     price : float
         Expected price of the questions from here on.
     answers : dict of str to tuple of float and PlanStep
@@ -110,11 +107,10 @@ class Questions:
     action : object
         The best action before any question; None without costs.
     questions : tuple of Question
-        Sorted by gain minus price with costs, by gain without; ties go to the cheaper, then to
-        the earlier column. Those beyond the budget are omitted.
+        Those within the budget, by gain (minus price with costs); ties go to the cheaper, then to
+        the earlier column.
     plan : tuple of str
-        The questions to ask together; empty if none is worth its price or within the budget. For
-        an adaptive plan, the first question.
+        The questions to ask together (the first of an adaptive plan); empty if none is worth it.
     gain, price : float
         Of the entire plan; expected values if it's adaptive.
     exact : bool
@@ -142,19 +138,18 @@ class Questions:
         """Return a DataFrame, one row per question; needs pandas."""
         import pandas as pd
 
-        columns = [[q.gain, q.price, q.net] for q in self.questions]
+        rows = [[q.gain, q.price, q.net] for q in self.questions]
         index = pd.Index([q.feature for q in self.questions], name="question")
-        return pd.DataFrame(columns, index=index, columns=["gain", "price", "net"])
+        return pd.DataFrame(rows, index=index, columns=["gain", "price", "net"])
 
     def __str__(self) -> str:
         cost = self.unit == "cost"
         head = f"{self.action} costs {self.now:.4f} now" if cost else f"{self.now:.4f} bits now"
-        names = ["question", "saves" if cost else "bits", "price", *(["net"] if cost else [])]
-        lines = [names]
+        rows = [["question", "saves" if cost else "bits", "price", "net"]]
         for q in self.questions[:10]:
-            numbers = [q.gain, q.price, *([q.net] if cost else [])]
-            lines.append([q.feature, *(f"{number:.4f}" for number in numbers)])
-        shown = align_columns(lines, 1) if self.questions else []
+            rows.append([q.feature, f"{q.gain:.4f}", f"{q.price:.4f}", f"{q.net:.4f}"])
+        rows = rows if cost else [row[:-1] for row in rows]
+        shown = align_columns(rows, 1) if self.questions else []
         return "\n".join([head, *shown, self.advice()])
 
     __repr__ = __str__
@@ -192,8 +187,8 @@ def find_questions(
         What is known, as evidence for `Network.query`. Other features are unknown, and can be
         asked about.
     costs : optional
-        As for `decide`. A question is then worth what it saves; without costs, its worth is the
-        information it gives about the class, in bits.
+        As for `decide`: a question is worth what it saves, or, without costs, its information about
+        the class in bits.
     prices : mapping or float, default=0
         The cost of each question, in the unit of `costs`; features that aren't listed are free.
     budget : float, optional
@@ -203,9 +198,8 @@ def find_questions(
     n : int, default=1
         The largest number of questions in the plan.
     method : {"greedy", "exact"}, default="greedy"
-        How to find a plan of several questions. Greedy adds the most valuable question given
-        those already chosen, and misses questions that are only valuable in combination; exact
-        compares all plans of up to `n`.
+        Greedy adds the most valuable question to those already chosen, and misses questions that
+        are only valuable in combination; exact compares all plans of up to `n`.
     adaptive : bool, default=False
         Whether each question may depend on the answers so far: the plan is then a tree. By
         default, all questions are asked before you decide.
@@ -237,24 +231,19 @@ def find_questions(
     Ask: x0
     """
     network: Network = model._asked()
-    table = None if costs is None else read_costs(network, costs)
+    names, table = network.structure.names, None if costs is None else read_costs(network, costs)
     if method not in ("greedy", "exact"):
         raise ConfigurationError(f"method={method!r}. Allowed: 'greedy', 'exact'.")
     check_count("n", n, 1)
     price = read_prices(network, prices)
     wanted = None
     if among is not None:
-        few = read_names(among, "among")
-        wanted = {find_feature(network.structure.names, name, "among") for name in few}
+        wanted = {find_feature(names, name, "among") for name in read_names(among, "among")}
     most = inf if budget is None else _number(budget, "budget")
     known = one_row(network, row)
     asked = _Asked(network, (known.fixed(network), *known.logs), table, price, most, wanted)
-    names = network.structure.names
-    ranked = sorted(
-        (Question(names[f], asked.alone[f], price[f]) for f in asked.open),
-        key=lambda q: (-(q.net if table else q.gain), q.price),
-    )
-
+    every = [Question(names[f], asked.alone[f], price[f]) for f in asked.open]
+    ranked = sorted(every, key=lambda q: (-(q.net if table else q.gain), q.price))
     head = "bits" if table is None else "cost", asked.now, asked.action, tuple(ranked)
     exact = method == "exact" or n == 1
     if adaptive:
@@ -264,8 +253,7 @@ def find_questions(
         first = () if tree.question is None else (tree.question,)
         return Questions(*head, first, gain, tree.price, exact, tree)
 
-    best: tuple[int, ...] = ()
-    gain, spent = 0.0, 0.0
+    best, gain, spent = tuple[int, ...](), 0.0, 0.0
     # In case of ties, the cheapest plan is kept, then the first; small ones come first.
     for some, its_gain in asked.all_sets(n) if method == "exact" else asked.greedy(n):
         total = sum(price[f] for f in some)
@@ -296,8 +284,7 @@ class _Asked:
         self.first = Propagation(network, *evidence)
         refuse_impossible(np.array([self.first.log_evidence]))
         now = self.first.of_kept[None]
-        self.now = self._left(now)
-        self.action = None
+        self.now, self.action = self._left(now), None
         self.nothing, self.knowing = NOTHING * max(self.now, 1.0), 0.0
         if costs is not None:
             self.action = costs.actions[int(costs.best(costs.expected(now))[0])]
@@ -309,8 +296,7 @@ class _Asked:
         """Yield growing sets of questions: by what each adds, and by what it adds per price."""
         price = self.price
         for per_price in (False, True) if any(price) and n > 1 else (False,):
-            some: tuple[int, ...] = ()
-            before, left, adds = 0.0, self.most, self.alone
+            some, before, left, adds = tuple[int, ...](), 0.0, self.most, self.alone
             while len(some) < n:
                 fit = [f for f in self.open if f not in some and price[f] <= left + NOTHING]
                 if some and fit:
@@ -413,13 +399,12 @@ class _Asked:
 
 def read_prices(network: Network, prices: Mapping[str, float] | float) -> list[float]:
     """Return the price of each feature."""
-    n = network.codebook.domain.n_features
+    names = network.codebook.domain.names
     if not isinstance(prices, Mapping):
-        return [_number(prices, "prices")] * n
-    out = [0.0] * n
+        return [_number(prices, "prices")] * len(names)
+    out = [0.0] * len(names)
     for name, price in prices.items():
-        place = find_feature(network.codebook.domain.names, name, "prices")
-        out[place] = _number(price, f"prices[{name!r}]")
+        out[find_feature(names, name, "prices")] = _number(price, f"prices[{name!r}]")
     return out
 
 
