@@ -54,8 +54,7 @@ class LabelledTable(EqualByArrays):
     given : tuple of str
         ``"class"`` and the parents, in back-off order.
     contexts : list of tuple of str
-        The values of `given`, one tuple per row. If the family is too large to be
-        expanded, only the contexts seen in training.
+        The values of `given`, one tuple per row; of a huge family, those seen in training.
     values : tuple of str
         The values of the feature, one per column.
     probabilities : ndarray of float64, shape (n_contexts, n_values)
@@ -112,9 +111,8 @@ class LabelledTable(EqualByArrays):
         Parameters
         ----------
         by : {"context", "parents", "center"}
-            "context" sorts by class, then parents; "parents" by parents, then class, so that
-            neighbouring rows differ only in the class; "center" by the mean position of the value
-            among the columns, so that contexts with similar distributions are neighbours.
+            "context" sorts by class, then parents; "parents" by parents, then class; "center" by
+            the mean position among the columns, so that similar distributions are neighbours.
 
         Examples
         --------
@@ -130,10 +128,8 @@ class LabelledTable(EqualByArrays):
                 f"A table cannot be sorted by {by!r}. Allowed: {listed(ORDERS)}."
             )
         # Values are ranked by first occurrence, which keeps the order of intervals and texts.
-        ranks = [
-            {value: at for at, value in enumerate(dict.fromkeys(column))}
-            for column in zip(*self.contexts, strict=True)
-        ]
+        firsts = [list(dict.fromkeys(column)) for column in zip(*self.contexts, strict=True)]
+        ranks = [{value: at for at, value in enumerate(values)} for values in firsts]
         keys = [tuple(r[v] for r, v in zip(ranks, c, strict=True)) for c in self.contexts]
         if by == "center":
             keys = [(p,) for p in self.probabilities @ np.arange(len(self.values))]
@@ -251,16 +247,11 @@ def read_table(
     members: Sequence[int],
     given: Any,
     name: str,
-    contexts: Sequence[list[str]] | None = None,
+    contexts: Sequence[list[str]] | None = None,  # labels of parents except the class
 ) -> Floats:
-    """Return probabilities (*parents, values); NaN for contexts that a mapping doesn't contain.
-
-    `contexts` are the labels of each parent except the class, if they aren't the codebook's.
-    """
-    *parents, values = [
-        codebook.target.labels() if node == CLASS else codebook.columns[node].labels()
-        for node in members
-    ]
+    """Return probabilities (*parents, values); NaN for contexts that a mapping doesn't contain."""
+    columns = [codebook.target if node == CLASS else codebook.columns[node] for node in members]
+    *parents, values = [column.labels() for column in columns]
     if contexts is not None:
         parents[1:] = contexts
     shape, what = (*map(len, parents), len(values)), f"The table of {name!r}"
@@ -340,8 +331,7 @@ class Answer(EqualByArrays):
     @property
     def n_rows(self) -> int | None:
         """Number of rows of evidence, or None if it was a mapping."""
-        many = self.probabilities.ndim > len(self.targets)
-        return len(self.probabilities) if many else None
+        return len(self.probabilities) if self.probabilities.ndim > len(self.targets) else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data."""

@@ -85,8 +85,8 @@ class Decisions(EqualByArrays):
     Attributes
     ----------
     actions : ndarray, shape (n_rows,)
-        The action of least expected cost; ties go to the one listed first in `costs`.
-        Expected costs within a billionth of the greatest cost count as tied.
+        The action of least expected cost; of those within a billionth of the greatest cost, the
+        first in `costs`.
     expected_costs : ndarray of float64, shape (n_rows, n_actions)
     names : tuple
         All actions, in the order of the columns of `expected_costs`.
@@ -126,13 +126,12 @@ def decide(model: Any, X: Any, costs: Any) -> Decisions:
     ----------
     X : table
     costs : mapping, DataFrame, array-like, "absolute" or "squared"
-        The cost of each action in each class: a mapping from actions to mappings from
-        classes to numbers (or to one number for all classes, such as the price of asking a
-        person), a DataFrame with actions as its index and classes as its columns, or, if
-        the actions are the classes, an array of shape (n_classes, n_classes), with a row per
-        action. Negative costs are gains. For ordered classes (``classes_ordered``),
-        "absolute" charges the number of classes the decision is off, and so decides for the
-        median; "squared" its square.
+        The cost of each action in each class: a mapping from actions to mappings from classes to
+        numbers (or to one number for all classes, such as the price of asking a person), a
+        DataFrame with actions as its index and classes as its columns, or, if the actions are the
+        classes, an array of shape (n_classes, n_classes), with a row per action. Negative costs are
+        gains. For ordered classes (``classes_ordered``), "absolute" charges the number of classes
+        the decision is off, and so decides for the median; "squared" its square.
 
     Returns
     -------
@@ -345,10 +344,8 @@ class PredictionSets:
         n_classes, parts = len(self.classes), []
         empty, full = int((self.sizes == 0).sum()), int((self.sizes == n_classes).sum())
         if empty:
-            parts.append(
-                f"{empty:,} empty: no class is as probable as the own class of "
-                f"{self.coverage:.0%} of the held-out rows was."
-            )
+            rows = f"the own class of {self.coverage:.0%} of the held-out rows was"
+            parts.append(f"{empty:,} empty: no class is as probable as {rows}.")
         if self._few:
             needed = int(np.ceil(self.coverage / (1.0 - self.coverage) * (1.0 - 1e-9)))
             parts.append(

@@ -110,13 +110,12 @@ def edit(
         classes a number, for the second; otherwise a mapping from classes to numbers. Other
         values keep their effect.
     smooth : int, optional
-        Replace the effect of each interval by the mean over this many neighbours on each
-        side, weighted by their probability.
+        Replace the effect of each interval by the mean over this many neighbours on each side,
+        weighted by their probability.
     neutralise : bool, default=False
         Remove the feature's information about the class. It stays a parent of its children.
     forbid : bool, default=False
-        Remove the feature; each child's table becomes its probability given its other
-        parents and the class.
+        Remove the feature; its children depend on their other parents and the class.
     reason, author : str
         Stored in the history.
     when : str, optional
@@ -297,10 +296,7 @@ def _noted(edited: Network, note: Edit) -> Network:
 
 
 def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
-    """Return e (*parents, values, classes), log P(class | parents) and log P(value | parents).
-
-    Parents are indexed by their views.
-    """
+    """Return e (*parents' views, values, classes), log P(class | parents), log P(value | ...)."""
     at = network.structure.position(feature)
     context = NetworkInformation(network).context(feature)  # P(parents, class)
     arity = network.tables.families[at].member_arities[-1]
@@ -337,11 +333,7 @@ def _smooth(
 def _set(
     network: Network, feature: str, effects: Floats, share: Floats, chance: Floats, wanted: Any
 ) -> None:
-    """Replace the effects of some values, for all values of the parents.
-
-    Normalising the tables shifts the change in each class's sum to the parents and the prior, out
-    of every value's effect: the replaced values are scaled to have the requested effect afterwards.
-    """
+    """Replace the effects of some values, scaled to be as requested once tables are normalised."""
     if not isinstance(wanted, Mapping) or not wanted:
         raise ConfigurationError(
             f"effect={wanted!r} is not allowed. Give a mapping from values, as network.table names "
@@ -350,9 +342,8 @@ def _set(
     labels = network.codebook.columns[network.structure.names.index(feature)].labels()
     for value in wanted:
         if str(value) not in labels:
-            raise ConfigurationError(
-                f"{feature!r} has no value {value!r}. Its values: {listed(labels)}."
-            )
+            known = listed(labels)
+            raise ConfigurationError(f"{feature!r} has no value {value!r}. Its values: {known}.")
     chosen = [labels.index(str(value)) for value in wanted]
     odds = np.array([_read_odds(network, given) for given in wanted.values()])
     # Shifted to keep P(value | parents) unchanged.
@@ -402,8 +393,7 @@ def _forbid(network: Network, feature: str) -> Network:
             families.append(information.table_without(feature, name) if index in held else table)
     selected = tuple(one for one in structure.selected if one != index)
     shorter = Structure(structure.names, selected, tuple(parents))
-    tables = Tables(network.log_prior, tuple(families))
-    return replace(network, structure=shorter, tables=tables)
+    return replace(network, structure=shorter, tables=Tables(network.log_prior, tuple(families)))
 
 
 def _plain(value: Any) -> Any:

@@ -113,8 +113,7 @@ class Known:
     @property
     def logs(self) -> tuple[dict[int, Floats], Floats]:
         """Log-likelihoods of features and classes, finite even for a likelihood of zero."""
-        features = {f: log_or_zero(v) for f, v in self.likelihoods.items()}
-        return features, log_or_zero(self.classes)
+        return {f: log_or_zero(v) for f, v in self.likelihoods.items()}, log_or_zero(self.classes)
 
 
 def as_row(row: Any) -> Any:
@@ -236,25 +235,20 @@ def _likelihood(network: Network, column: Column, given: Any) -> Floats | None:
     """Return the likelihood of each code of a column, at most one; None if there's no evidence."""
     if isinstance(given, Soft):
         if not isinstance(given.likelihoods, Mapping):
-            raise ConfigurationError(
-                f"{column.name!r}: {given!r} isn't valid. Give Soft a mapping from values to "
-                "numbers."
-            )
+            remedy = "Give Soft a mapping from values to numbers."
+            raise ConfigurationError(f"{column.name!r}: {given!r} isn't valid. {remedy}")
         total = np.zeros(column.arity)
         for part, weight in given.likelihoods.items():
             if not (is_number(weight) and weight >= 0):
-                raise ConfigurationError(
-                    f"{column.name!r}: the likelihood of {part!r} is {weight!r}. Allowed: numbers "
-                    "of at least 0."
-                )
+                what = f"{column.name!r}: the likelihood of {part!r} is {weight!r}"
+                raise ConfigurationError(f"{what}. Allowed: numbers of at least 0.")
             found = _likelihood(network, column, part)
             total += float(weight) * (1.0 if found is None else found)
         total /= total.max(initial=0.0) or 1.0  # only ratios matter
     elif isinstance(given, OneOf):
-        total = np.zeros(column.arity)
-        for found in [_likelihood(network, column, value) for value in given.values]:
-            if found is not None:
-                total[found > 0] = 1.0
+        every = [_likelihood(network, column, value) for value in given.values]
+        possible = [found > 0 for found in every if found is not None]
+        total = np.any([np.zeros(column.arity), *possible], axis=0).astype(np.float64)
     elif isinstance(given, Interval):
         total = _covered(network, column, given)
     elif isinstance(given, _SEVERAL):

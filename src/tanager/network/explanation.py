@@ -59,8 +59,7 @@ class Explanation(EqualByArrays):
     parents : tuple of tuple of str
         The parents of each feature, in addition to the class.
     alone : ndarray of float64, shape (n_features,)
-        The contribution of each feature if nothing else were known; NaN if the network is
-        too large to compute it.
+        The contribution of each feature if nothing else were known; NaN if it's too large.
 
     Notes
     -----
@@ -86,8 +85,7 @@ class Explanation(EqualByArrays):
 
     def strongest(self, n: int) -> list[int]:
         """Return the positions of the n largest contributions, largest first."""
-        order = np.argsort(-np.abs(self.contributions), kind="stable")
-        return [int(at) for at in order[:n]]
+        return np.argsort(-np.abs(self.contributions), kind="stable")[:n].tolist()
 
     def steps(self, most: int = 12) -> list[ExplanationStep]:
         """Return the steps from prior to posterior, the largest contributions first.
@@ -111,8 +109,7 @@ class Explanation(EqualByArrays):
     def spoken_for(self) -> list[int]:
         """Return the features whose information is carried by their parents, strongest alone first.
 
-        Alone, each would add at least 0.5 to the log-odds; given its parents, it adds less than
-        a fifth of that.
+        Alone, each would add 0.5 or more to the log-odds; given its parents, less than a fifth.
         """
         alone, own = np.nan_to_num(np.abs(self.alone)), np.abs(self.contributions)
         has_parents = np.array([bool(above) for above in self.parents], bool)
@@ -159,12 +156,9 @@ class Explanation(EqualByArrays):
             adds = f"{step.adds:+.3f}" if at else ""
             end = (f"{step.log_odds:+.3f}", f"{step.probability:.3f}")
             rows.append((_fit(step.feature), _fit(step.value), adds, f"{'█' * size:<{BAR}}", *end))
-        lines = [
-            f"P(class | row): {', '.join(chances)}",
-            f"log-odds of {target} against {against}, by feature:",
-            *align_columns(rows, 2),
-        ]
-        return "\n".join(lines)
+        head = f"P(class | row): {', '.join(chances)}"
+        title = f"log-odds of {target} against {against}, by feature:"
+        return "\n".join([head, title, *align_columns(rows, 2)])
 
     def _repr_html_(self) -> str:
         order = np.argsort(-self.probabilities, kind="stable").tolist()
@@ -224,19 +218,12 @@ def explain_row(model: Any, row: Any, *, target: Any = None, against: Any = None
             f"target and against are both {classes[best]!r}. Name two different classes."
         )
     structure, selected = network.structure, list(network.structure.selected)
-    values = (_value(network, f, int(codes[f, 0]), cells[0][f]) for f in selected)
-    return Explanation(
-        classes[best],
-        classes[rival],
-        float(network.log_prior[best] - network.log_prior[rival]),
-        structure.features,
-        tuple(values),
-        terms[selected, best] - terms[selected, rival],
-        classes,
-        probabilities,
-        tuple(structure.parents.values()),
-        _alone(network, codes[:, 0], best, rival),
-    )
+    prior = float(network.log_prior[best] - network.log_prior[rival])
+    values = tuple(_value(network, f, int(codes[f, 0]), cells[0][f]) for f in selected)
+    odds = terms[selected, best] - terms[selected, rival]
+    alone, parents = _alone(network, codes[:, 0], best, rival), tuple(structure.parents.values())
+    facts = structure.features, values, odds, classes, probabilities, parents, alone
+    return Explanation(classes[best], classes[rival], prior, *facts)
 
 
 def explain_rows(model: Any, X: Any, target: Any = None, against: Any = None) -> Any:
@@ -314,8 +301,7 @@ def _value(network: Network, feature: int, code: int, raw: Any) -> str:
     label = labels[code] if code < len(labels) else "unknown"
     if column.kind != "numeric" or is_missing(raw) or code == column.missing_code:
         return label
-    day = str(raw).removesuffix(" 00:00:00")
-    shown = f"{raw:.6g}" if isinstance(raw, int | float) else day
+    shown = f"{raw:.6g}" if isinstance(raw, int | float) else str(raw).removesuffix(" 00:00:00")
     return f"{shown}, in {label}" if label.startswith("(") else f"{shown}, {label}"
 
 

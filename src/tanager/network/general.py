@@ -5,17 +5,12 @@ converted without changing its joint distribution:
 
 * Hidden nodes are summed out one at a time. A node's arcs to its children are reversed, child by
   child, until it has none and drops out; each child then has the node's other neighbours as parents
-  (Shachter 1986).
+  (Shachter 1986, DOI 10.1287/opre.34.6.871).
 * If the class has parents, its ancestors are rewritten. They are eliminated in min-fill order, the
   class last; each becomes :math:`P(v \mid \text{class, its neighbours at that time})`.
 
 Both are exact. Their cost is the size of the largest table; beyond a limit, the network is rejected
 with an error that states its width.
-
-References
-----------
-R. D. Shachter, "Evaluating influence diagrams", Operations Research 34 (1986),
-doi:10.1287/opre.34.6.871.
 """
 
 from __future__ import annotations
@@ -115,8 +110,7 @@ class _Graph:
     def remove(self, node: int) -> None:
         """Sum out a node: reverse its arcs, child by child, parents before their children."""
         graph = {at: table.parents for at, table in self.tables.items()}
-        order = TopologicalSorter(graph).static_order()
-        children = [at for at in order if node in graph[at]]
+        children = [at for at in TopologicalSorter(graph).static_order() if node in graph[at]]
         own = self.tables.pop(node)
         why = f"Summing out the hidden node {self.names[node]!r}"
         for place, child in enumerate(children):
@@ -138,10 +132,8 @@ class _Graph:
         while waiting:
             above |= waiting
             waiting = {p for node in waiting for p in self.tables[node].parents} - above
-        factors = [
-            ((*self.tables[node].parents, node), self.tables[node].values)
-            for node in sorted({*above, root})
-        ]
+        tables = [(node, *self.tables[node]) for node in sorted({*above, root})]
+        factors = [((*parents, node), values) for node, parents, values in tables]
         scopes = [tuple(n for n in scope if n != root) for scope, _ in factors]
         why = f"Making {self.names[root]!r} the class"
         for node, around in list(eliminate(sorted(above), scopes, self.cells)):

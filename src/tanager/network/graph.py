@@ -26,10 +26,8 @@ def network_graph(network: Network, information: NetworkInformation | None = Non
     structure = network.structure
     bits = information.of_features()[list(structure.selected)] / log(2.0)
     place = {name: at for at, name in enumerate(structure.features)}
-    carried = {
-        (place[parent], place[feature]): nats / log(2.0)
-        for (parent, feature), nats in information.of_edges().items()
-    }
+    edges = information.of_edges().items()
+    carried = {(place[one], place[other]): nats / log(2.0) for (one, other), nats in edges}
     facts = structure.parent_positions(), network.codebook.class_name, bits.tolist(), carried
     return DrawnGraph(structure.features, *facts)
 

@@ -109,19 +109,13 @@ class NetworkInformation:
         return out
 
     def table_without(self, parent: str, feature: str) -> FamilyTable:
-        """Return P(feature | class, other parents).
-
-        Of all tables without the parent, it gives the network nearest to this one by
-        Kullback-Leibler divergence.
-        """
+        """Return P(feature | class, other parents), of the nearest network by KL divergence."""
         structure, at = self.network.structure, self._place(feature)
         parents = structure.parent_indices[at]
         names = [structure.names[p] for p in parents]
         if parent not in names:
-            raise ConfigurationError(
-                f"{parent!r} isn't a parent of {feature!r}. Its parents: "
-                f"{', '.join(map(repr, names)) or 'the class alone'}."
-            )
+            known = f"Its parents: {', '.join(map(repr, names)) or 'the class alone'}."
+            raise ConfigurationError(f"{parent!r} isn't a parent of {feature!r}. {known}")
         joint = self._family_joint(at)
         if joint is None:
             raise MemoryBoundError(
@@ -227,11 +221,7 @@ class NetworkInformation:
         return np.moveaxis(align(tuple(ordered), joint, parents), 0, -1)
 
     def _joint(self, features: frozenset[int], work: int = 0) -> Floats | None:
-        """Return P(class, features' views), parents first, or None if it takes too much work.
-
-        The last feature's family multiplies the joint of the others and its parents. Small joints
-        are kept: in a k-tree, that is the parents' own.
-        """
+        """Return P(class, features' views), parents first, or None if it takes too much work."""
         if features in self._known:
             return self._known[features]
         structure, sizes, rank = self.network.structure, self.network.views.sizes, self._ranks
@@ -241,6 +231,7 @@ class NetworkInformation:
         work += prod(int(sizes[f]) for f in (*above, last)) * len(self._prior)
         if table is None or work > MAX_WORK:
             return None
+        # The last feature's family multiplies the joint of the others and its parents.
         joint = self._joint(frozenset(above), work)
         if joint is None:
             return None

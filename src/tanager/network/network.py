@@ -188,8 +188,7 @@ class Network:
         structure, arities = self.structure, self.codebook.domain.arities
         codes = self.codebook.domain.check_codes(codes)
         selected = np.array(structure.selected, np.int64)
-        n_classes = self.log_prior.shape[0]
-        out = np.zeros((codes.shape[1], arities.shape[0], n_classes))
+        out = np.zeros((codes.shape[1], arities.shape[0], self.log_prior.shape[0]))
         out[:, selected] = self.tables.terms(structure, codes, arities)
         unknown = codes[selected] >= arities[selected, None]
         rows = np.flatnonzero(unknown.any(axis=0))

@@ -67,8 +67,7 @@ class Propagation:
         selected, n_classes = self.structure.selected, len(log_classes)
         known_views = {f: int(self.views.groups[f][code]) for f, code in known.items()}
         factors = [self._factor(at, known_views) for at in range(len(selected))]
-        # (n_classes, *views of those kept): log P(class, kept, evidence), or of the most probable
-        # completion with each.
+        # (n_classes, *views of those kept): log P(class, kept, evidence), or of the best completion
         self.log_top = (network.log_prior + log_classes).reshape(-1, *(1,) * len(kept))
         if to_draw and not known and not log_likelihoods:
             for at in reversed(self.structure.topological_order()):
@@ -152,10 +151,8 @@ class Propagation:
 
     @cached_property
     def joints(self) -> dict[int, Floats]:
-        """P(feature, kept, class | evidence) of each other feature, (n_classes, n_views, *kept's).
-
-        A second pass, down the elimination tree: features eliminated last pass theirs on.
-        """
+        """P(feature, kept, class | evidence) of each other one, (n_classes, n_views, *kept's)."""
+        # A second pass, down the elimination tree: features eliminated last pass theirs on.
         kept, joints, beliefs = self.kept, {}, dict[int, Factor]()
         rank = {step.feature: at for at, step in enumerate(self.steps)}
         for feature, given, logs in reversed(self.steps):
@@ -163,8 +160,7 @@ class Propagation:
             around = self.of_kept
             if above:
                 # All that the step depends on is joined where the first of them is eliminated.
-                first = min(above, key=rank.__getitem__)
-                scope, around = beliefs[first]
+                scope, around = beliefs[min(above, key=rank.__getitem__)]
                 gone = tuple(1 + at for at, f in enumerate(scope) if f not in above + kept)
                 left = tuple(f for f in scope if f in above + kept)
                 around = align(left, around.sum(axis=gone), above + kept)

@@ -157,8 +157,8 @@ def most_probable(
     n : int, default=3
         How many completions to return.
     of : sequence of str, optional
-        Complete only these features (or the class), and sum out the others. By default,
-        everything unknown is completed jointly.
+        Complete only these features (or the class), and sum out the others. By default, everything
+        unknown is completed jointly.
 
     Examples
     --------
@@ -187,11 +187,9 @@ def most_probable(
 
 
 def _ranked(network: Network, known: Known) -> Iterator[tuple[float, int, dict[int, int]]]:
-    """Yield completions in order of probability (Lawler, DOI 10.1287/mnsc.18.7.401).
-
-    All completions except the best are partitioned by the first variable in which they differ
-    from it; the best of each part is a candidate for the next place.
-    """
+    """Yield completions in order of probability (Lawler, DOI 10.1287/mnsc.18.7.401)."""
+    # All but the best are partitioned by the first variable in which they differ from it; the best
+    # of each part is a candidate for the next place.
     given = fixed = known.fixed(network)
     likelihoods, _ = known.logs
     with np.errstate(divide="ignore"):
@@ -238,10 +236,10 @@ def sample(network: Network, n: int, given: Any = None, random_state: Any = None
     Returns
     -------
     pyarrow.Table
-        One column per feature of the network, and the class. Numbers, also those of the
-        evidence, are uniform within their interval (outer ones are assumed to be as wide as
-        their neighbours, the only one to contain all training numbers), and integers if all
-        cuts are; cells drawn as missing are null.
+        One column per feature of the network, and the class. Numbers, also those of the evidence,
+        are uniform within their interval (outer ones are assumed to be as wide as their neighbours,
+        the only one to contain all training numbers), and integers if all cuts are; cells drawn as
+        missing are null.
 
     Examples
     --------
@@ -385,8 +383,7 @@ def _put(array: pa.Array, rows: NDArray[np.int64], values: pa.Array) -> pa.Array
     """Return a column with some rows replaced."""
     import pyarrow.compute as pc
 
-    mask = np.zeros(len(array), bool)
-    mask[rows] = True
+    mask = np.isin(np.arange(len(array)), rows)
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     if pa.types.is_integer(array.type) and pa.types.is_floating(values.type):

@@ -48,9 +48,7 @@ class Views(NamedTuple):
     groups: list[Groups]
     sizes: Ints  # (n_features,): number of views
     tables: Tables  # of views
-    # (arity, n_classes): for each family, what a value adds to the term of its view; None if
-    # every value is its own view.
-    within: list[Floats | None]
+    within: list[Floats | None]  # (arity, n_classes): what values add to their views' terms, if any
 
     @classmethod
     def of(cls, tables: Tables, structure: Structure, arities: Ints) -> Views:
@@ -72,10 +70,7 @@ class Views(NamedTuple):
         return any(inside is not None for inside in self.within)
 
     def spell(self, at: int, known: Mapping[int, int]) -> Floats:
-        """Return log P(x | y, parents) by views, (*members unknown, n_classes).
-
-        `known` contains the views of known features.
-        """
+        """Return log P(x | y, parents) by views given known ones, (*unknown members, n_classes)."""
         table, members = self.tables.families[at], family_members(self.structure, at).tolist()
         if isinstance(table, DenseTable):
             return table.log_prob[tuple(known.get(m, slice(None)) for m in members)]
@@ -98,10 +93,7 @@ class Views(NamedTuple):
         return spelled if within is None else spelled + within
 
     def add_unknown_sums(self, codes: Codes, log_joint: Floats) -> None:
-        """Add to the log-joint (n_rows, n_classes) the sums of families with unknown members.
-
-        Rows without unknown features aren't changed.
-        """
+        """Add to the log-joint (n_rows, n_classes) the sums of families with unknown members."""
         selected = list(self.structure.selected)
         rows = np.flatnonzero((codes[selected] >= self.arities[selected, None]).any(axis=0))
         if self.structure.max_parents == 0 or rows.size == 0:
@@ -144,10 +136,9 @@ def renormalise_by_groups(tables: Tables, structure: Structure, arities: Ints) -
 
 
 def _views(tables: Tables, structure: Structure, arities: Ints, *, own: bool) -> list[Groups]:
-    """Return, for each feature, the group of each value, numbered by their first values.
+    """Return each feature's groups of values that no child's table distinguishes, in order.
 
-    Values are in the same group if neither a child's table nor, with `own`, the part of the
-    feature's table that reads parents distinguishes them.
+    With `own`, neither does the part of the feature's own table that reads parents.
     """
     read: list[list[Groups]] = [[] for _ in arities]
     for at, table in enumerate(tables.families):
@@ -197,10 +188,7 @@ def _divide(logs: Floats, classes: Groups, number: int) -> tuple[Floats, Floats 
 def add_unknown_sums(
     tables: Tables, structure: Structure, codes: Codes, arities: Ints, log_joint: Floats
 ) -> None:
-    """Add to the log-joint (n_rows, n_classes) the sums of families with unknown members.
-
-    Rows without unknown features aren't changed.
-    """
+    """Add to the log-joint (n_rows, n_classes) the sums of families with unknown members."""
     if structure.max_parents == 0 or codes.shape[1] == 0:
         return
     if structure.max_parents > 1 or any(isinstance(t, TreeTable) for t in tables.families):
