@@ -156,10 +156,9 @@ def _read_value(column: Column, value: str, given: str) -> Any:
     parts = [value] if value in values else value.split("|")
     unknown = [part for part in parts if part not in values]
     if unknown:
-        raise ConfigurationError(
-            f"--given {given}: {column.name!r} has no value {unknown[0]!r}."
-            f"{nearest(unknown[0], list(values))} Known: {listed(values)}."
-        )
+        hint = f"{nearest(unknown[0], list(values))} Known: {listed(values)}."
+        what = f"--given {given}: {column.name!r} has no value {unknown[0]!r}."
+        raise ConfigurationError(f"{what}{hint}")
     found = [values[part] for part in parts]
     return found[0] if len(found) == 1 else OneOf(*found)
 

@@ -140,24 +140,12 @@ def report(
     if table is not None and target is None:
         target = network.codebook.target.name
     priced, prices = read_costs_file(network, costs)
-    write_report(
-        model,
-        html,
-        table,
-        target,
-        title=title,
-        notes=card.read_text(encoding="utf-8") if card is not None else None,
-        folds=folds,
-        with_refits=refits,
-        costs=priced,
-        prices=prices,
-        progress=_say_stage if sys.stderr.isatty() else None,
-    )
+    notes = card.read_text(encoding="utf-8") if card is not None else None
+    how: dict[str, Any] = {"folds": folds, "with_refits": refits, "costs": priced, "prices": prices}
+    if sys.stderr.isatty():
+        how["progress"] = lambda text: print(f"tanager: {text} …", file=sys.stderr)
+    write_report(model, html, table, target, title=title, notes=notes, **how)
     tell_written(html)
-
-
-def _say_stage(text: str) -> None:
-    print(f"tanager: {text} …", file=sys.stderr)
 
 
 def drift(
@@ -267,8 +255,7 @@ def export(
     if kind == "module":
         options["kind"] = kind
     written: Any = write(network, **options)
-    if kind == "onnx":
-        written = written.SerializeToString()
+    written = written.SerializeToString() if kind == "onnx" else written
     with replacing(output) as part:
         part.write_bytes(written.encode("utf-8") if isinstance(written, str) else written)
     tell_written(output)
@@ -300,10 +287,8 @@ def _choose(output: Path, kind: str | None) -> tuple[str, Callable[..., Any]]:
 
 def _check_options(kind: str, options: dict[str, Any]) -> None:
     """Reject options that aren't keywords of the format's method."""
-    known = {
-        name: signature(getattr(Network, method)).parameters
-        for name, (method, *_) in _FORMATS.items()
-    }
+    ways = {name: getattr(Network, method) for name, (method, *_) in _FORMATS.items()}
+    known = {name: signature(way).parameters for name, way in ways.items()}
     for option in options:
         if option not in known.get(kind, ()):
             flag = "complete-rows" if option == "unknowns" else option.replace("_", "-")

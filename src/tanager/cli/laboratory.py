@@ -48,10 +48,7 @@ from tanager.sources.text import TextStyle
 if TYPE_CHECKING:
     from rich.console import Console
 
-REMEDY = (
-    "To treat a column as categorical, pass --categorical COLUMN. For all findings, run "
-    "tanager audit DATA."
-)
+REMEDY = AUDIT_REMEDY.replace("; to turn this off, pass --no-audit", "")  # no option of compare
 DEFAULT_PAIR = "auto/layered"
 FAILED = 1  # exit code
 PACKED = (".gz", ".zst", ".bz2")

@@ -272,8 +272,7 @@ def print_sheet(sheet: dict[str, Any]) -> None:
         by_class.add_row(plain(label), f"{n:,}", *map(_number, numbers))
     out.print(by_class)
     if len(sheet["classes"]) <= MOST_CLASSES:
-        out.print()
-        out.print("Confusion matrix: true classes in rows, predictions in columns")
+        out.print("\nConfusion matrix: true classes in rows, predictions in columns")
         matrix = plain_table("", *sheet["classes"])
         for label, row in sheet["confusion"].items():
             matrix.add_row(plain(label), *(f"{n:,}" for n in row.values()))

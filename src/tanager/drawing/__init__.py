@@ -1,7 +1,6 @@
 """Drawings of a graph of features: what to draw, its layout, and its SVG.
 
-`plan_drawing` decides what to draw, `lay_out` where, and `draw_svg` renders it. Plots
-with matplotlib (`tanager.report.plot_network`) use the same plan and layout.
+`plan_drawing` decides what to draw, `lay_out` where, and `draw_svg` or matplotlib renders it.
 """
 
 from tanager.drawing.layout import GraphLayout, lay_out, shorten

@@ -144,10 +144,7 @@ def _pack(parts: Sequence[_Layered], max_width: float) -> tuple[list[Point], flo
 
 
 class _Layered:
-    """A connected component in layers; slots of arrows are numbered after the boxes.
-
-    center: relative to the left end of the component.
-    """
+    """A connected component in layers; slots of arrows are numbered after the boxes."""
 
     def __init__(
         self,
@@ -173,7 +170,7 @@ class _Layered:
             self.up[lower].append(upper)
             self.down[upper].append(lower)
         self.rows = _with_few_crossings(rows, self.up, self.down)
-        self.center = self._centers(max_width)
+        self.center = self._centers(max_width)  # relative to the left end of the component
         self.width = max(self.center[at] + self.wide[at] / 2 for at in self.layer)
 
     def _chain(self, edge: tuple[int, int], n_boxes: int) -> list[int]:

@@ -82,11 +82,9 @@ def arrow_tip(way: list[Point], width: float) -> list[Point]:
 
 
 def draw_svg(plan: DrawingPlan, *, interactive: bool = False, label: str = "The network") -> str:
-    """Return the drawing.
+    """Return the drawing; `label` names it for screen readers.
 
-    interactive: whether features can be selected by mouse, keyboard and screen reader; otherwise
-        the drawing is one image, with the legend below it.
-    label: its name for screen readers.
+    interactive: whether features can be selected; otherwise it's one image with a legend below.
     """
     layout = lay_out(plan)
     rows = [] if interactive else legend_rows(plan)

@@ -16,12 +16,14 @@ from tanager.errors import ConfigurationError
 from tanager.parameters import GroupedLearner, resolve_pair
 from tanager.registry import parse_call, split_outside
 
+Options = Mapping[str, Any]
+
 
 class Outsider(NamedTuple):
     """A third-party classifier: its import path, its options, and how it gets the table."""
 
     path: str
-    options: Mapping[str, Any]
+    options: Options
     encoding: str = "native"
 
     @property
@@ -35,6 +37,7 @@ class Outsider(NamedTuple):
         return importlib.util.find_spec(self.package) is not None
 
 
+_CATBOOST = {"thread_count": 1, "verbose": False, "allow_writing_files": False}
 # Third-party classifiers under short names. One thread each: the laboratory runs folds in parallel.
 ALIASES: Mapping[str, Outsider] = {
     "random-forest": Outsider("sklearn.ensemble.RandomForestClassifier", {"n_jobs": 1}),
@@ -42,10 +45,7 @@ ALIASES: Mapping[str, Outsider] = {
     "logistic-regression": Outsider("sklearn.linear_model.LogisticRegression", {"max_iter": 1000}),
     "xgboost": Outsider("xgboost.XGBClassifier", {"n_jobs": 1}),
     "lightgbm": Outsider("lightgbm.LGBMClassifier", {"n_jobs": 1, "verbose": -1}),
-    "catboost": Outsider(
-        "catboost.CatBoostClassifier",
-        {"thread_count": 1, "verbose": False, "allow_writing_files": False},
-    ),
+    "catboost": Outsider("catboost.CatBoostClassifier", _CATBOOST),
     "categorical-nb": Outsider("sklearn.naive_bayes.CategoricalNB", {}, "codes"),
 }
 
@@ -94,7 +94,7 @@ class Contender:
 
     name: str
     use: Any
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: Options = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.pair is not None:
@@ -180,9 +180,7 @@ class Contender:
         if self.pair is not None or (self.outsider is not None and self.outsider.installed):
             self.build(seed=0)
 
-    def build(
-        self, seed: int, bins: str | int = "auto", columns: Mapping[str, Any] | None = None
-    ) -> Any:
+    def build(self, seed: int, bins: str | int = "auto", columns: Options | None = None) -> Any:
         """Build an unfitted estimator that takes an Arrow table and class codes.
 
         Numbers are cut into `bins`, unless the contender's own options say otherwise; with "auto",

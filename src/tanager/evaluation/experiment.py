@@ -296,9 +296,8 @@ class Experiment:
         return cls(**{"name": file.stem, **found, **parts})
 
 
-# Experiments in TOML files: every key is checked before anything is opened or run. A file may
-# come from someone else. It is data: it names tables and classifiers, and imports code only if the
-# caller allows it.
+# Experiments in TOML files: they may come from someone else, so every key is checked before any
+# table is opened or run, and code is only imported if the caller allows it.
 
 MAX_BYTES = 1 << 15  # a file with all 72 tables of the papers has 3 kB
 

@@ -87,10 +87,7 @@ def rmse_true_class(probabilities: Floats, labels: Labels) -> float:
 
 
 def rmse_class_averaged(probabilities: Floats, labels: Labels) -> float:
-    r"""Root mean squared error over rows and classes, :math:`\sqrt{E (p_c - 1[y=c])^2}`.
-
-    The RMSE of Zaidi et al. (2017), and of Weka.
-    """
+    r"""RMSE over rows and classes, :math:`\sqrt{E (p_c - 1[y=c])^2}` (Zaidi et al., 2017; Weka)."""
     return float(np.sqrt(brier_score(probabilities, labels) / probabilities.shape[1]))
 
 
@@ -225,9 +222,7 @@ METRICS: Mapping[str, Metric] = {
 # Times and memory of a cell: always measured, but metrics only on request.
 COSTS = tuple(name for name, metric in METRICS.items() if metric.function is None)
 DEFAULT_METRICS = tuple(
-    name
-    for name, metric in METRICS.items()
-    if metric.function and not metric.needs_groups and not metric.ordinal
+    name for name, m in METRICS.items() if m.function and not (m.needs_groups or m.ordinal)
 )
 
 
@@ -235,10 +230,8 @@ def resolve_metrics(names: tuple[str, ...]) -> dict[str, Metric]:
     """Look metrics up by name."""
     for name in names:
         if name not in METRICS:
-            allowed = ", ".join(METRICS)
-            raise ConfigurationError(
-                f"metrics has {name!r}, which isn't valid. Allowed: {allowed}."
-            )
+            hint = f"Allowed: {', '.join(METRICS)}."
+            raise ConfigurationError(f"metrics has {name!r}, which isn't valid. {hint}")
     return {name: METRICS[name] for name in names}
 
 

@@ -161,10 +161,9 @@ class LearningCurve(_Rounds):
 
     def split(self, labels: NDArray[np.integer], seed: int, round_: int, fold: int) -> Split:
         """Take the first shuffled rows for training and the last for testing."""
-        n_rows = len(labels)
-        n_test = self._n_test(self.sizes[fold], n_rows)
-        order = np.random.default_rng([seed, round_]).permutation(n_rows)
-        return Split(np.sort(order[: self.sizes[fold]]), np.sort(order[n_rows - n_test :]))
+        n_test = self._n_test(self.sizes[fold], len(labels))
+        order = np.random.default_rng([seed, round_]).permutation(len(labels))
+        return Split(np.sort(order[: self.sizes[fold]]), np.sort(order[-n_test:]))
 
 
 Protocol = CrossValidation | LearningCurve

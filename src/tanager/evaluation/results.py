@@ -43,10 +43,8 @@ class Scores(NamedTuple):
     def of(self, classifier: str) -> NDArray[np.float64]:
         """Return the column of one classifier."""
         if classifier not in self.classifiers:
-            raise ConfigurationError(
-                f"classifier {classifier!r} isn't in the results. "
-                f"Available: {', '.join(self.classifiers)}."
-            )
+            hint = f"Available: {', '.join(self.classifiers)}."
+            raise ConfigurationError(f"classifier {classifier!r} isn't in the results. {hint}")
         return self.values[:, self.classifiers.index(classifier)]
 
     def to_dataframe(self) -> Any:
@@ -178,10 +176,7 @@ class Results:
         return {n: reasons[n] for n in self.classifiers if n in reasons and n not in whole}
 
     def scores(self, metric: str, values: NDArray[np.float64]) -> Scores:
-        """Label the rows and columns of numbers.
-
-        Classifiers that failed on every dataset are left out, then datasets with any failure.
-        """
+        """Label numbers, without classifiers that always failed, then datasets with a failure."""
         failed = self.failed_classifiers()
         kept = [j for j, name in enumerate(self.classifiers) if name not in failed]
         values = values[:, kept]
@@ -196,10 +191,8 @@ class Results:
         for (dataset, classifier), cells in self.grid.items():
             if all(map(_is_done, cells)):
                 if metric not in cells[0]:
-                    known = ", ".join(self.measured)
-                    raise ConfigurationError(
-                        f"metric {metric!r} wasn't measured. Available: {known}."
-                    )
+                    hint = f"Available: {', '.join(self.measured)}."
+                    raise ConfigurationError(f"metric {metric!r} wasn't measured. {hint}")
                 place = self.datasets.index(dataset), self.classifiers.index(classifier)
                 parts = self._parts(metric, cells)
                 values[place] = function(parts) if parts else np.nan

@@ -94,8 +94,7 @@ def plot_network(
 
         # The drawing has its own margins, so it takes the whole figure.
         figure = ShownFigure(figsize=(width * POINT / 72, height * POINT / 72))
-        ax = figure.add_axes((0, 0, 1, 1), axes_class=ShownAxes)
-        point = POINT
+        ax, point = figure.add_axes((0, 0, 1, 1), axes_class=ShownAxes), POINT
     else:
         box = ax.get_window_extent().transformed(ax.figure.dpi_scale_trans.inverted())
         point = min(POINT, box.width * 72 / width, box.height * 72 / height)
@@ -112,11 +111,8 @@ def _confidence_graph(model: EdgeConfidence) -> DrawnGraph:
     """Return the averaged structure, arrows weighted by the share of structures with them."""
     structure = model.structure()
     strength = model.arcs + model.arcs.T
-    carried = {
-        (parent, child): float(strength[parent, child])
-        for child, parents in enumerate(structure.parent_indices)
-        for parent in parents
-    }
+    edges = [(p, child) for child, above in enumerate(structure.parent_indices) for p in above]
+    carried = {edge: float(strength[edge]) for edge in edges}
     parents, text = structure.parent_positions(), f"share of {model.rounds} structures"
     return DrawnGraph(structure.features, parents, carried=carried, arrow_text=text)
 
@@ -359,15 +355,14 @@ def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | No
         ax = axes(None, width, 1.1 + height + foot)
     image = _heat(ax, table, numbered=small and len(columns) <= NUMBERED)
     ax.set_xticks(range(len(columns)), columns, rotation=45 if slanted else 0)
-    if slanted:
-        for label in ax.get_xticklabels():
-            label.set(ha="right", rotation_mode="anchor")
+    for label in ax.get_xticklabels() if slanted else ():
+        label.set(ha="right", rotation_mode="anchor")
     step = -(-len(labels) // LABELLED)
     ax.set_yticks(range(0, len(labels), step), labels[::step])
     ax.set_ylabel(_joined(table.given, 40))
     ax.set_title(title)
-    scale = ax.figure.colorbar(image, ax=ax, shrink=min(1.0, 3.0 / (0.25 * min(len(labels), 60))),
-                               aspect=18, pad=0.02)  # fmt: skip
+    shrink = min(1.0, 3.0 / (0.25 * min(len(labels), 60)))
+    scale = ax.figure.colorbar(image, ax=ax, shrink=shrink, aspect=18, pad=0.02)
     scale.set_label("probability")
     scale.outline.set_visible(False)
     return ax

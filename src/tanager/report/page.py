@@ -77,11 +77,7 @@ class ScoreCell(NamedTuple):
 
 
 def score_table(results: Results, shown: Sequence[str] = ()) -> dict[str, Any]:
-    """Return classifiers × metrics: means over tables, and deviations over cells or rounds.
-
-    The main metric is first, the best classifier by it on top; a classifier that failed on every
-    table gets a row with the reason.
-    """
+    """Return means and deviations by metric, the main one first, and classifier, best on top."""
     metrics = [m for m in _leading_first(results) if m in (shown or results.metrics)]
     lead = metrics[0]
     intervals, n = score_intervals(results, lead), len(results.mean(lead).datasets)

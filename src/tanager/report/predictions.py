@@ -255,12 +255,9 @@ def plot_calibration(
 
     Parameters
     ----------
-    model : BayesNetClassifier
-        Or any fitted classifier with `classes_` and `predict_proba`.
-    X : table
-        Rows the model wasn't trained on.
-    y : array-like
-        Their true classes.
+    model : BayesNetClassifier, or any fitted classifier with `classes_` and `predict_proba`
+    X, y : table and array-like
+        Rows the model wasn't trained on, and their true classes.
     n_bins : int, default=10
         Number of bins, with about equally many rows each.
     ax : matplotlib Axes, optional

@@ -1,7 +1,6 @@
 """Figures and axes that a notebook shows when they are the last line of a cell.
 
-They are matplotlib's own. Those that pyplot makes are shown by its notebook backend;
-these are made without pyplot, which keeps every figure alive until it is closed.
+Those that pyplot makes are shown by its notebook backend, but live until they are closed.
 """
 
 from __future__ import annotations

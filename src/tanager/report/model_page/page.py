@@ -31,17 +31,7 @@ from tanager.network.graph import network_graph
 from tanager.network.information import n_probabilities
 from tanager.network.network import network_of
 from tanager.network.next_question import read_prices
-from tanager.report.model_page.network import (
-    MAX_DETAILED,
-    asked_network,
-    counted_bits,
-    feature_details,
-    feature_facts,
-    interval_tables,
-    scorer_json,
-    short_numbers,
-    show_classes,
-)
+from tanager.report.model_page import network as page_data
 from tanager.report.model_page.rows import (
     MAX_ROWS,
     Measurement,
@@ -76,7 +66,7 @@ class _Subject:
         self.info = getattr(model, "info_", None) or {}
         self.fitted = self.info.get("codes", {}).get("rows")
         self.information = NetworkInformation(self.network)
-        self.classes = show_classes(self.network)
+        self.classes = page_data.show_classes(self.network)
         self.names = self.network.structure.features
         # By feature: mutual information in bits, also in the rows with its standard error, and the
         # loss without it.
@@ -84,7 +74,7 @@ class _Subject:
         self.order: list[int] = np.argsort(-self.bits, kind="stable").tolist()
         self.counted: list[tuple[float, float]] = []
         self.losses: list[float | None] = []
-        self.asked = asked_network(self.network, self.order)
+        self.asked = page_data.asked_network(self.network, self.order)
         self.target = self.network.codebook.class_name
         self.rows: PageRows | None = None
         self.held: Measurement | None = None
@@ -99,7 +89,8 @@ class _Subject:
         self.tell("predicting")
         held = predict_held_out(self.model, rows, folds=folds, with_refits=with_refits)
         self.tell("scores")
-        self.counted = [counted_bits(rows.value_counts(at)) for at in network.structure.selected]
+        counts = map(rows.value_counts, network.structure.selected)
+        self.counted = list(map(page_data.counted_bits, counts))
         if held.feature_losses:
             self.losses = [held.feature_losses.get(name) for name in self.names]
         logistic = logistic_regression(network, rows)
@@ -152,9 +143,9 @@ class _Subject:
         features, losses = [], self.losses or [None] * len(self.names)
         structure, columns = self.network.structure, self.network.codebook.columns
         for at, parents in enumerate(structure.parent_positions()):
-            facts = feature_facts(columns[structure.selected[at]], parents)
-            if at in self.order[:MAX_DETAILED]:
-                facts |= feature_details(self.information, at, self.classes, self.rows)
+            facts = page_data.feature_facts(columns[structure.selected[at]], parents)
+            if at in self.order[: page_data.MAX_DETAILED]:
+                facts |= page_data.feature_details(self.information, at, self.classes, self.rows)
             facts["bits"] = round(float(self.bits[at]), 5)
             if (loss := losses[at]) is not None:
                 facts["loss"] = round(loss, 6)
@@ -174,7 +165,7 @@ class _Subject:
         return {
             "target": self.target,
             "classes": list(classes.names),
-            "prior": short_numbers(prior),
+            "prior": page_data.short_numbers(prior),
             "positive": 1 if len(classes.places) == 2 else int(alone.argmax()),
             "features": self.features,
             "edges": self._edges(),
@@ -185,7 +176,7 @@ class _Subject:
             "scores": self.scores,
             "trust": self.trust or None,
             "prices": self.prices,
-            "intervals": interval_tables(network, INTERVAL) if asked is network else None,
+            "intervals": page_data.interval_tables(network, INTERVAL) if asked is network else None,
         }
 
     def _edges(self) -> list[dict[str, Any]]:
@@ -308,9 +299,9 @@ def render_report(
     return render_page(
         "model.html.j2",
         script="\n".join(["(() => {", scorer_source(), *files, "})();"]),
-        scorer=scorer_json(subject.asked, subject.costs),
+        scorer=page_data.scorer_json(subject.asked, subject.costs),
         data=data.replace("<", "\\u003c"),
-        max_detailed=MAX_DETAILED,
+        max_detailed=page_data.MAX_DETAILED,
         **facts,
     )
 

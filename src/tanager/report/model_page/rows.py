@@ -111,11 +111,10 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
         labels = codebook.encode_labels(table[target], name=target, start=start)
     table = table.select(matched.features).rename_columns(codebook.domain.names)
     codes = codebook.encode(table)
-    whole = len(labels) == n_source
-    kept = (
-        Rows.in_memory(codebook.domain, codes, labels) if whole else labelled_rows(matched, every)
-    )
-    return PageRows(table, codes, labels, index, n_source, kept)
+    all_rows = Rows.in_memory(codebook.domain, codes, labels)
+    if len(labels) < n_source:
+        all_rows = labelled_rows(matched, every)
+    return PageRows(table, codes, labels, index, n_source, all_rows)
 
 
 def _read(source: Source, columns: list[str], max_rows: int) -> tuple[pa.Table, NDArray[np.int64]]:
@@ -283,9 +282,8 @@ def _fit_and_predict(
 def logistic_regression(network: Network, rows: PageRows) -> Floats:
     """Return cross-validated probabilities of logistic regression on the rows.
 
-    It reads the model's own codes one-hot, numbers pooled into at most ten intervals of equal
-    frequency, unknown values as zeros, and is fitted on fewer rows if rows x features x classes
-    exceeds `LOGISTIC_SIZE`. Where a fold leaves only one class, it predicts class frequencies.
+    It reads the model's codes one-hot, numbers pooled into at most ten intervals of equal frequency
+    and unknown values as zeros. Where a fold leaves only one class, it predicts class frequencies.
     """
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import OneHotEncoder

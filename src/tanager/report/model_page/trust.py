@@ -117,10 +117,9 @@ def _slices_of(column: Column, codes: NDArray[Any]) -> tuple[list[str], NDArray[
 def find_slices(network: Network, rows: PageRows, probabilities: Floats) -> list[dict[str, Any]]:
     """Return the feature values on whose rows the model's loss is highest.
 
-    Numbers are split into at most ten intervals of equal frequency. Ranked by the lower end of
-    a 90 % interval of the mean loss, so that a few rows don't make a bad slice. The loss is
-    shown next to the one the model expects, the entropy of its posteriors: where the loss is
-    significantly higher, the model is overconfident.
+    Numbers are split into at most ten intervals of equal frequency. Ranked by the lower end of a
+    90 % interval of the mean loss, so that a few rows don't make a bad slice. Where it's
+    significantly higher than the entropy of the posteriors, the model is overconfident.
     """
     labels = rows.labels
     loss = row_losses(probabilities, labels)
