@@ -216,12 +216,8 @@ def _hint(error: BaseException) -> str:
     """Return a hint where a missing command or option can be found."""
     if "No such command 'reproduce'" in str(error):
         return " It is part of the package tanager-papers: run pip install ./papers in a checkout."
-    if getattr(error, "option_name", "") in (
-        "--categorical",
-        "--dates",
-        "--ordered",
-        "--monotonic",
-    ):
+    option = getattr(error, "option_name", None)
+    if option in ("--categorical", "--dates", "--ordered", "--monotonic"):
         return " The model file records how to read its columns; this option belongs to fit."
     return ""
 

@@ -48,7 +48,10 @@ from tanager.sources.text import TextStyle
 if TYPE_CHECKING:
     from rich.console import Console
 
-REMEDY = AUDIT_REMEDY.replace("; to turn this off, pass --no-audit", "")  # no option of compare
+REMEDY = (  # `compare` has no option to turn the audit off
+    "To treat a column as categorical, pass --categorical COLUMN. For all findings, run "
+    "tanager audit DATA."
+)
 DEFAULT_PAIR = "auto/layered"
 FAILED = 1  # exit code
 PACKED = (".gz", ".zst", ".bz2")
@@ -200,10 +203,13 @@ def evaluate(
     """
     _check_outputs([source], options.run, options.output, None, force=options.force)
     use = f"{learning.structure}/{learning.parameters}"
-    # Only non-default settings are part of a cell's identity.
-    given: dict[str, Any] = {} if learning.missing == "value" else {"missing": learning.missing}
-    given |= {"class_weight": "balanced"} if learning.balanced else {}
-    given |= {} if learning.audit else {"audit": False}
+    given: dict[str, Any] = {}  # only non-default settings are part of a cell's identity
+    if learning.missing != "value":
+        given["missing"] = learning.missing
+    if learning.balanced:
+        given["class_weight"] = "balanced"
+    if not learning.audit:
+        given["audit"] = False
     name = f"{source.stem} by {use}"
     experiment = options.experiment([source], target, [Contender(use, use, given)], name)
     if learning.audit:

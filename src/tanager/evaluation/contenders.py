@@ -184,8 +184,7 @@ class Contender:
         """Build an unfitted estimator that takes an Arrow table and class codes.
 
         Numbers are cut into `bins`, unless the contender's own options say otherwise; with "auto",
-        each Tanager classifier uses its default. `columns` are options of `BayesNetClassifier` on
-        the columns.
+        each Tanager classifier uses its default. `columns` are its options about the columns.
         """
         from sklearn.base import clone
 

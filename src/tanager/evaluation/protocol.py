@@ -1,7 +1,6 @@
 """Splits into training and test rows: a protocol's places, and the rows of each.
 
-The rows of a place only depend on the seed and the place, so later rounds don't change earlier
-ones.
+The rows of a place only depend on the seed and the place: more rounds don't change earlier ones.
 """
 
 from __future__ import annotations
