@@ -87,15 +87,18 @@ def test_the_differential_equation_goes_on_as_the_recurrence_does(discount):
     np.testing.assert_allclose(found, ratio, rtol=1e-8)
 
 
-@pytest.mark.parametrize("count", [10**5, 10**8, 3 * 10**11, 10**15])
+@pytest.mark.parametrize("count", [10**5, 10**15])
 def test_counts_of_any_size_have_their_ratio(count):
-    found = stirling_ratios(count).rows[-1]
-    assert found[1] == pytest.approx(digamma(count) + np.euler_gamma, rel=1e-9)
+    found = stirling_ratios(count)
+    counts = np.exp(found.log_count)  # of every row above the dense ones
+    assert counts[-1] == pytest.approx(count, rel=1e-12)
+    np.testing.assert_allclose(found.rows[DENSE:, 1], digamma(counts) + np.euler_gamma, rtol=1e-9)
     for discount in (0.05, 0.3, 0.9):
         # S(n, 1) = G(n - d) / G(1 - d), S(n, 2) = [S(n, 1) - G(n - 2d) / G(1 - 2d)] / d.
         ratios = stirling_ratios(count, discount)
-        share = (count - (3 * discount + 1) / 2) ** -discount  # G(n - 2d) / G(n - d)
-        share *= gamma(1 - discount) / gamma(1 - 2 * discount)
-        assert ratios.rows[-1, 1] == pytest.approx((1 - share) / discount, rel=1e-6)
+        shares = (counts - (3 * discount + 1) / 2) ** -discount  # G(n - 2d) / G(n - d)
+        shares *= gamma(1 - discount) / gamma(1 - 2 * discount)
+        expected = (1 - shares) / discount
+        np.testing.assert_allclose(ratios.rows[DENSE:, 1], expected, rtol=1e-6)
         assert (np.diff(ratios.rows[-1, 1:]) < 0).all()
     assert ratios.rows.nbytes < 32e6
