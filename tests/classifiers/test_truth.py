@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 from tanager import BayesNetClassifier
+from tanager.classifiers import fitting
+from tanager.classifiers.gaps import complete_rows
 from tanager.parameters import PARAMETERS
 from tanager.structure import STRUCTURES
 
@@ -53,8 +55,23 @@ def numbers_named(info, names, path=()):
                 yield ".".join(map(str, (*path, key))), array
 
 
+@pytest.fixture(scope="module")
+def _completed_once():
+    """Complete the rows with gaps once for all pairs: it has nothing to do with either learner."""
+    known = {}
+
+    def complete(counts, plan, n_draws):
+        if n_draws not in known:
+            known[n_draws] = complete_rows(counts, plan, n_draws)
+        return known[n_draws]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fitting, "complete_rows", complete)
+        yield
+
+
 @pytest.fixture(scope="module", params=list(product(LEARNED, sorted(PARAMETERS))), ids="/".join)
-def fitted(request):
+def fitted(request, _completed_once):
     """Return the pair, and its models of rows without and with gaps."""
     models = []
     for gaps in (False, True):
