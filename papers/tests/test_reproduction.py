@@ -58,20 +58,34 @@ def test_typed_counts_add_up_to_the_papers_tables():
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """Two made-up tables under names of the papers, in the layout of a data folder."""
+def folder(tmp_path, no_keel):
+    return write_tables(tmp_path)
+
+
+@pytest.fixture
+def no_keel(monkeypatch):
     monkeypatch.setattr("tanager_papers.keel.keel_folder", lambda: None)
+
+
+def write_tables(folder):
+    """Write two made-up tables under names of the papers, in the layout of a data folder."""
     manifest = []
     names = {"iris": "IrisClassification", "tae": "TeachingAssistantEvaluation"}
     for seed, (slug, paper_name) in enumerate(names.items()):
         rng = np.random.default_rng(seed)
         y = rng.integers(3, size=70)
         columns = {f"x{i}": (y + (rng.random(70) < 0.4)) % 3 + 0.1 * i for i in range(4)}
-        pq.write_table(pa.table({**columns, "class": y.astype(str)}), tmp_path / f"{slug}.parquet")
+        pq.write_table(pa.table({**columns, "class": y.astype(str)}), folder / f"{slug}.parquet")
         facts = {"slug": slug, "paper_name": paper_name, "rows": 70, "classes": 3}
         manifest.append({**facts, "attributes_excluding_class": 4, "matches_table3": False})
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    return tmp_path
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def reproduced(tmp_path_factory):
+    """A folder with tables and runs: the second test takes up what the first has run."""
+    return write_tables(tmp_path_factory.mktemp("reproduced"))
 
 
 @pytest.fixture
@@ -84,8 +98,9 @@ def few_sites(monkeypatch):
     monkeypatch.setattr(carvalho_2013, "collection", lambda n: made(2))
 
 
-def test_a_paper_is_reproduced_as_far_as_tables_are_there(folder, few_sites):
-    findings = reproduce_paper("carvalho-2013", folder, folder / "runs", quick=True)
+def test_a_paper_is_reproduced_as_far_as_tables_are_there(reproduced, no_keel, few_sites):
+    runs = reproduced / "runs" / "quick"  # where the command keeps them
+    findings = reproduce_paper("carvalho-2013", reproduced, runs, quick=True)
     titles = [block.title for block in findings.blocks]
     assert titles[0] == "Constants β"
     assert titles[-2] == "UCI tables of 3 classes, rows held out"
@@ -98,32 +113,32 @@ def test_a_paper_is_reproduced_as_far_as_tables_are_there(folder, few_sites):
     assert {claim.verdict for claim in findings.claims} <= set(VERDICTS)
     # Every classifier that was run left its probe, and the run can be read back whole.
     assert {c["use"] for c in findings.made_with["classifiers"]} == set(carvalho_2013.USES.values())
-    again = reproduce_paper("carvalho-2013", folder, folder / "runs", quick=True, minutes=0)
+    again = reproduce_paper("carvalho-2013", reproduced, runs, quick=True, minutes=0)
     found, before = (f.to_dict()["parts"][0]["blocks"] for f in (again, findings))
     assert found == before
     # Every fit is in one table, from which a mean of the page comes out again.
     cells = findings.cells.to_pylist()
     assert {c["use"] for c in cells} <= set(carvalho_2013.USES.values())
-    run = Results.read(folder / "runs" / f"{cells[0]['run']}.run.jsonl")
+    run = Results.read(runs / f"{cells[0]['run']}.run.jsonl")
     mine = [c for c in cells if c["run"] == cells[0]["run"]]
     mean = np.mean([c["log_loss"] for c in mine if c["classifier"] == mine[0]["classifier"]])
     assert run.mean("log_loss").of(mine[0]["classifier"]).mean() == pytest.approx(mean)
 
 
-def test_reproduce_on_the_command_line(folder, few_sites):
-    arguments = ["reproduce", "carvalho-2013", "--quick", "--data", str(folder)]
-    arguments += ["--runs", str(folder / "runs"), "--write", str(folder / "docs")]
+def test_reproduce_on_the_command_line(reproduced, no_keel, few_sites):
+    arguments = ["reproduce", "carvalho-2013", "--quick", "--data", str(reproduced)]
+    arguments += ["--runs", str(reproduced / "runs"), "--write", str(reproduced / "docs")]
     result = CliRunner().invoke(app, arguments, catch_exceptions=False)
     assert result.exit_code == 0
     assert "Table 1" in result.stdout
     assert "7.21e-13" in result.stdout
-    page = (folder / "docs" / "carvalho-2013.md").read_text()
+    page = (reproduced / "docs" / "carvalho-2013.md").read_text()
     assert "aren't available" in page
     assert "![Figure 1: conditional log-likelihood by score](carvalho-2013/figure-1.svg)" in page
-    assert (folder / "docs" / "carvalho-2013" / "figure-1.svg").exists()
-    assert "13.92 %" in (folder / "docs" / "index.md").read_text()
-    assert str(folder) not in page
-    assert "<svg" in (folder / "docs" / "carvalho-2013.html").read_text()
+    assert (reproduced / "docs" / "carvalho-2013" / "figure-1.svg").exists()
+    assert "13.92 %" in (reproduced / "docs" / "index.md").read_text()
+    assert str(reproduced) not in page
+    assert "<svg" in (reproduced / "docs" / "carvalho-2013.html").read_text()
 
 
 def test_a_paper_may_be_all_of_them():
