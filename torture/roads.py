@@ -90,7 +90,7 @@ def roads(budget: Budget, tally: Tally, folder: Path) -> None:
                 model = _fit((structure, parameters), table, **options)
                 _predictions(model, table, what, tally, folder)
                 _copies(model, table, what, tally, folder)
-                _exports(model, table, what, tally)
+                _exports(model, table, what, tally, whole=whole)
         table = make_table(budget.seed, gaps=True)
         _batches(table, tally, folder)
         _checkpoints(table, tally, folder / "state")
@@ -172,8 +172,11 @@ def _copies(model: Any, table: Table, what: str, tally: Tally, folder: Path) -> 
     _equal(split, np.broadcast_to(split[0], split.shape), f"{what}: explained", tally, 1e-12)
 
 
-def _exports(model: Any, table: Table, what: str, tally: Tally) -> None:
-    """Score by SQL in SQLite, with the model and with one edited by hand."""
+def _exports(model: Any, table: Table, what: str, tally: Tally, *, whole: bool) -> None:
+    """Score by SQL in SQLite, with the model and with one edited by hand.
+
+    A short run scores with one of the two: SQLite takes seconds to read such a statement.
+    """
     from tanager.errors import ConfigurationError, MemoryBoundError
 
     networks = {"exported": model.network_}
@@ -181,6 +184,10 @@ def _exports(model: Any, table: Table, what: str, tally: Tally) -> None:
         networks["edited, then exported"] = model.network_.edit("word", neutralise=True, reason="-")
     except ConfigurationError as error:
         tally.facts.setdefault("models that cannot be edited", {})[what] = str(error)
+    if not whole and "monotonic" in what:
+        networks.pop("edited, then exported", None)
+    elif not whole and len(networks) > 1:
+        networks.pop("exported")
     day = table.X["day"].cast(pa.timestamp("s"))
     plain = table.X.set_column(table.X.column_names.index("day"), "day", day)
     for name, network in networks.items():
