@@ -50,8 +50,9 @@ kernels: setup  ## the compiled loops under sanitizers, every allocation failing
 sanitize: setup  ## the tests of all rooms that call C, under sanitizers
 	$(BIN)/python -m torture.sanitizers
 
+# Where bytecode isn't kept, every process that the tests start compiles the package again.
 unit: setup  ## the tests
-	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
+	env -u PYTHONDONTWRITEBYTECODE $(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal
 
 docs: setup  ## the documentation, into docs/_build/html; warnings are errors
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
