@@ -234,7 +234,9 @@ def fit_table(path: Path) -> str:
     for get in (learn, _known_model):
         try:
             model, names = get()
-            p = model.predict_proba(open_source(str(path)).select(names))
+            source = open_source(str(path))
+            source.check_has(names, "names")  # `select` leaves that to those who call it
+            p = model.predict_proba(source.select(names))
         except TanagerError as error:
             if len(str(error)) >= 4000:
                 return "a message too long to read"
