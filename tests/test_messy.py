@@ -313,7 +313,7 @@ def test_targets_that_cannot_be_learned_are_refused(y, said):
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ({"audit": "no"}, "audit='no' isn't valid. Allowed: True or False"),
+        ({"audit": "no"}, "audit='no'. Allowed: True or False"),
         ({"random_state": "a"}, "random_state='a' isn't valid. Allowed: a whole number from 0"),
         ({"random_state": -1}, "random_state=-1 isn't valid. Allowed: a whole number from 0"),
         ({"verbose": "yes"}, "verbose='yes' isn't valid. Allowed: 0, or 1"),

@@ -148,7 +148,8 @@ def _public_name(kind: type) -> str | None:
     if kind.__module__.partition(".")[0] != "tanager":
         return None
     for module in MODULES:
-        if getattr(import_module(f"tanager.{module}"), kind.__name__, None) is kind:
+        home = import_module(f"tanager.{module}")
+        if kind.__name__ in home.__all__ and getattr(home, kind.__name__) is kind:
             return f"{module}:{kind.__name__}"
     return None
 
