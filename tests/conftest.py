@@ -11,6 +11,7 @@ from hypothesis import settings
 # Tests run beside each other, and their arrays are small: threads of BLAS would only wait for each
 # other, at full load. This stands before the first import of NumPy.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 # Nothing timed is asserted: a loaded machine may take as long as it does.
 settings.register_profile("tanager", deadline=None)
