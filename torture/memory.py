@@ -3,7 +3,8 @@
     python -m torture.memory FOLDER CASES SEED [START OF THE NAMES]
 
 A process under `memory.c` (LD_PRELOAD) in which one allocation of NumPy, Arrow or Python fails.
-The compiled loops' own allocations are the business of `tests/native/test_faults.py`.
+The compiled loops' own allocations are the business of `tests/native/test_faults.py`. CSV is left
+out: Arrow's parser ends the process itself where it can't allocate (apache/arrow#34487).
 """
 
 from __future__ import annotations
@@ -208,7 +209,6 @@ class Bench:
     """A table, its files and a model, and what can be done with them."""
 
     def __init__(self, folder: Path) -> None:
-        import pyarrow.csv as pacsv
         import pyarrow.parquet as pq
 
         import tanager
@@ -217,9 +217,8 @@ class Bench:
         self.X, self.y = _table(0)
         self.few = self.X.slice(0, 40)
         whole = self.X.append_column("y", [self.y])
-        self.parquet, self.csv = str(folder / "t.parquet"), str(folder / "t.csv")
+        self.parquet = str(folder / "t.parquet")
         pq.write_table(whole, self.parquet, row_group_size=10_000)
-        pacsv.write_csv(whole, self.csv)
         self.known = BayesNetClassifier(random_state=0).fit(self.X, self.y)
         self.file = folder / "m.tanager"
         tanager.save(self.known, self.file)
@@ -291,7 +290,6 @@ def _works(folder: Path) -> list[Work]:
     return [
         *(Work(f"fit {pair}", partial(bench.fit, pair)) for pair in PAIRS),
         Work("fit from .parquet", lambda: bench.fit("tan/hdp", bench.parquet)),
-        Work("fit from .csv", lambda: bench.fit("tan/hdp", bench.csv)),
         Work("fit in threads", lambda: bench.fit("auto/layered", n_jobs=2)),
         Work("fit with gaps", lambda: bench.fit("tan/laplace", missing="marginalize")),
         Work("fit past its memory limit", lambda: bench.fit("tan/hdp", memory_limit="100kB")),
@@ -305,7 +303,7 @@ def _works(folder: Path) -> list[Work]:
         Work("explain", lambda: repr(known.explain(X.slice(0, 5_000)))),
         Work("save", bench.save),
         Work("load", lambda: bench.answers(tanager.load(bench.file))),
-        Work("tanager fit", lambda: bench.command("fit", bench.csv, "-t", "y")),
+        Work("tanager fit", lambda: bench.command("fit", bench.parquet, "-t", "y")),
         Work("tanager predict", lambda: bench.command(*predict)),
     ]
 
