@@ -19,6 +19,8 @@
     K(weigh_joints) K(turn_tables) K(descend) K(score_gains) K(choose_slants)                  \
     /* shares.c */                                                                            \
     K(share_families) K(pull_shares)                                                          \
+    /* boosting.c */                                                                          \
+    K(boost_groups)                                                                           \
     /* gibbs.c */                                                                             \
     K(start_chain) K(run_chain)                                                               \
     /* dfe.c */                                                                               \

@@ -314,6 +314,29 @@ def pull_shares(
     slopes: Floats,
 ) -> int: ...
 
+# boosting.c
+def boost_groups(
+    codes: Bytes,
+    labels: Shorts,
+    weights: Floats,
+    held: Bytes,
+    sizes: Ints,
+    ordered: Bytes,
+    clique_starts: Ints,
+    cliques: Ints,
+    n_rounds: int,
+    n_splits: int,
+    rate: float,
+    ridge: float,
+    least: float,
+    scores: Floats,
+    held_scores: Floats,
+    features: Int32s,
+    masks: Words,
+    children: Int32s,
+    values: Floats,
+) -> int: ...
+
 # gibbs.c
 def start_chain(
     level_node: Ints,

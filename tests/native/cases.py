@@ -623,3 +623,22 @@ def descend(rng):
         changes = steps * rng.uniform(0.5, 2.0, (5, 7))
         products = (steps * changes).sum(axis=1)
         yield [steps, changes, products, n_known, newest, rng.normal(size=7), np.zeros(7)]
+
+
+@cases("boost_groups")
+def boost_groups(rng):
+    for n_classes, n_rows, n_held in ((2, 60, 7), (3, 80, 0), (4, 5, 3)):
+        sizes = np.array([4, 6, 3, 64], np.int64)
+        codes = np.array([rng.integers(0, size, n_rows) for size in sizes], np.uint8)
+        held = np.array([rng.integers(0, size, n_held) for size in sizes], np.uint8)
+        labels = ((codes[0] > 1).astype(int) + (codes[1] == 2)) % n_classes
+        for weights in (np.zeros(0), rng.integers(0, 3, n_rows).astype(float)):
+            yield [
+                *(codes, labels.astype(np.uint16), weights, held, sizes),
+                np.array([1, 0, 1, 1], np.uint8),
+                *(np.array([0, 2, 4, 4], np.int64), np.array([0, 1, 1, 2], np.int64)),
+                *(3, 4, 0.3, 1.0, 2.0),
+                *(np.zeros((n_rows, n_classes)), np.ones((n_held, n_classes))),
+                *(np.zeros((3 * n_classes, 9), kind) for kind in (np.int32, np.uint64, np.int32)),
+                np.zeros((3 * n_classes, 9)),
+            ]
