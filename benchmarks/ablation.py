@@ -29,6 +29,7 @@ from benchmarks.measuring import ROOT, markdown, publish
 from tanager import BayesNetClassifier
 from tanager.loglinear import curves
 from tanager.loglinear.fits import fit_scores
+from tanager.parameters import layered
 from tanager.parameters.layered import members, part
 from tanager.structure import ktree
 from tanager_papers.keel import read_keel
@@ -73,6 +74,7 @@ CHANGES: dict[str, Change] = {
     "two slants per pair, if they gain": partial(constant, part, "find_slants", tested),
     "eight slants per pair": partial(constant, curves, "N_SLANTS", 8),
     "slants of ranks alone": partial(constant, curves, "scales", ranks),
+    "no boosted trees": partial(constant, layered, "MOST_WORK", 0),
     "three parents, whatever their groups": partial(constant, ktree, "ROOMY_PARENTS", 3),
     "at most three parents": partial(constant, ktree, "MOST_PARENTS", 3),
 }

@@ -14,6 +14,7 @@ from tanager.engines import FitContext, LocalEngine
 from tanager.loglinear.fits import Settings
 from tanager.numerics import Floats, one_blas_thread
 from tanager.parameters import N_FOLDS, PARAMETERS, CountLearner, GroupedLearner
+from tanager.parameters.layered.boosted import MOST_WORK, Boosted
 from tanager.parameters.layered.members import (
     Generative,
     Member,
@@ -37,6 +38,7 @@ MOST_FOLDS = 250
 LITTLE_LOST = 0.001  # acceptable relative loss from dropping the pool's deepest member
 MOST_NUMBERS = 1 << 22  # in a network with more than one parent per feature
 STRAIGHT_GAIN = 0.01  # relative gain of curves alone that justifies straight lines
+TREES_GAIN = 0.01  # of the pool that justifies boosted trees
 INPUT_PARENTS = 2  # used by P(x) even if the scores need none
 MOST_INPUT_NUMBERS = 1 << 20  # in a network whose edges are used only by P(x)
 
@@ -93,6 +95,9 @@ class Layered(GroupedLearner):
 
     Curves of up to 64 bins may also follow a straight line along the number if that lowers the
     held-out loss of curves alone by 1 %.
+
+    From 1,000 to 50,000 rows the pool may include boosted trees whose branches only split a
+    feature and its parents, if they lower its held-out loss by 1 %.
 
     ``info_["parameters"]`` has `shares`, `straight`, `held_out_loss` of the pool and of each
     member (the first has no edges), `members`, with each one's diagnostics, and `found_again`:
@@ -228,6 +233,8 @@ class Layered(GroupedLearner):
             if member.loss > previous.loss:
                 break
             previous = member
+        if trial is not None and (trees := self._boosted(part, trial)):
+            members.append(trees)
         if generative is not None:
             table = Generative(generative)
             if trial is not None:
@@ -236,6 +243,17 @@ class Layered(GroupedLearner):
             if trial is None or table.loss <= trial.loss(trial.log_shares):
                 members.append(table)
         return members
+
+    def _boosted(self, part: Part, trial: Trial) -> Boosted | None:
+        """Return boosted trees, or None if the rows are too few or too many."""
+        domain, n_rows = part.rows.domain, part.rows.n_rows
+        work = n_rows * domain.n_features * domain.n_classes
+        if not part.has_many_rows or n_rows >= GATHERED_ROWS or work > MOST_WORK:
+            return None
+        depths = range(part.n_read, 1, -1)
+        member = Boosted(next((one for one in depths if part.n_numbers(one) <= MOST_NUMBERS), 1))
+        member.choose(trial)
+        return member
 
 
 def _found_again(kept: Structure, whole: Structure, trial: Trial) -> list[tuple[str, str, float]]:
@@ -285,16 +303,19 @@ def _affordable(structure: Structure, plan: FitPlan) -> Structure:
 def _worthwhile(
     members: list[Member], trial: Trial | None
 ) -> tuple[list[Member], Floats, list[float] | None]:
-    """Leave out the deepest members that the pool hardly needs; also return shares and losses.
+    """Leave out trees and the deepest members if the pool hardly needs them; also return the rest.
 
     Their tables are by far the largest: to learn, to store and to read.
     """
     shares, losses = judge_pool(members, trial)
     smooth = [member for member in members if isinstance(member, Smooth)]
-    for deepest in smooth[:0:-1]:
-        rest = [member for member in members if member is not deepest]
+    trees = [member for member in members if isinstance(member, Boosted)]
+    asked = [(one, TREES_GAIN) for one in trees] + [(one, LITTLE_LOST) for one in smooth[:0:-1]]
+    for one, least in asked:
+        rest = [member for member in members if member is not one]
         other_shares, other_losses = judge_pool(rest, trial)
-        if not losses or not other_losses or other_losses[0] > (1.0 + LITTLE_LOST) * losses[0]:
+        if losses and other_losses and other_losses[0] <= (1.0 + least) * losses[0]:
+            members, shares, losses = rest, other_shares, other_losses
+        elif one not in trees:
             break
-        members, shares, losses = rest, other_shares, other_losses
     return members, shares, losses

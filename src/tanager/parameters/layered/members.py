@@ -5,6 +5,7 @@ For features with a sign, generative tables are replaced by the nearest monotone
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -99,11 +100,30 @@ class MemberScores(NamedTuple):
     groups: list[Floats]  # (*parent_groups, n_groups, n_classes), given the first parents
 
 
-class _Judged:
+class Member(ABC):
     """A member of a pool, with its predictions for left-out rows."""
 
+    depth: int  # maximum number of parents of a feature
     held_out: Floats  # (n_left_out, n_classes): out-of-fold log-posteriors
     loss: float = np.nan  # their mean loss
+
+    @property
+    def parents(self) -> str:
+        """The number of parents in words."""
+        n = self.depth
+        return "no parents" if n == 0 else f"up to {n} parent{'s' if n > 1 else ''}"
+
+    @abstractmethod
+    def choose(self, trial: Trial) -> None:
+        """Make all choices, and predict the left-out rows."""
+
+    @abstractmethod
+    def scores(self, part: Part) -> MemberScores:
+        """Learn from all rows of a part."""
+
+    @abstractmethod
+    def record(self) -> dict[str, Any]:
+        """Return what was chosen."""
 
     def tell(self, trial: Trial, said: list[Floats]) -> None:
         """Set the predictions of each part's left-out rows."""
@@ -112,7 +132,7 @@ class _Judged:
         np.maximum(self.held_out, FLOOR, out=self.held_out)
 
 
-class Smooth(_Judged):
+class Smooth(Member):
     """Smooth scores of the features, and of their groups given up to `depth` parents.
 
     It starts from the scores and strength of a `shallower` member with one parent fewer.
@@ -233,17 +253,17 @@ class Smooth(_Judged):
     def record(self) -> dict[str, Any]:
         """Return the depth, the strength, and the work."""
         return {
-            "member": f"smooth scores, {_parents(self.depth)}",
+            "member": f"smooth scores, {self.parents}",
             "l2": STRENGTHS[self.place],
             "passes": self.passes,
             "converged": self._converged,
         }
 
 
-class Generative(_Judged):
+class Generative(Member):
     """Tables of groups estimated from counts."""
 
-    depth = 1  # maximum number of parents of a feature
+    depth = 1
 
     def __init__(self, learner: CountLearner) -> None:
         self.learner = learner
@@ -276,14 +296,7 @@ class Generative(_Judged):
 
     def record(self) -> dict[str, Any]:
         """Return the learner and the depth."""
-        return {"member": f"{self.learner!r}, {_parents(self.depth)}"}
-
-
-Member = Smooth | Generative
-
-
-def _parents(depth: int) -> str:
-    return "no parents" if depth == 0 else f"up to {depth} parent{'s' if depth > 1 else ''}"
+        return {"member": f"{self.learner!r}, {self.parents}"}
 
 
 def fit_shares(trial: Trial, said: Sequence[Floats]) -> Floats:

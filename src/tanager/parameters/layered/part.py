@@ -71,7 +71,7 @@ class Part:
         return zip(self.structure.selected, self.structure.parent_indices, strict=True)
 
     @property
-    def _read(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+    def read(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Each selected feature with the parents that its scores may use."""
         return ((one, parents[: self.reads[one]]) for one, parents in self._families)
 
@@ -99,7 +99,7 @@ class Part:
         # The plan is kept without the residuals, which may be large.
         given = plan.groups, structure, replace(plan), context, fold, weights
         part = cls(rows, *given, n_read(structure, plan))
-        families = [(feature, *parents) for feature, parents in part._read if parents]
+        families = [(feature, *parents) for feature, parents in part.read if parents]
         room = table_room(rows.n_rows, domain.n_classes)
         part = replace(part, groups=refine_groups(part.groups, weights, domain, families, room))
         return replace(part, slants=part._find_slants(plan))
@@ -146,7 +146,7 @@ class Part:
         domain = self.rows.domain
         orders = grouped_domain(domain, self.groups).n_ordered
         numbers = {one for one, n in enumerate(orders) if n >= LEAST_SLANTED} - set(self.signs)
-        pairs = [(p, one) for one, parents in self._read for p in parents if {p, one} <= numbers]
+        pairs = [(p, one) for one, parents in self.read for p in parents if {p, one} <= numbers]
         if not pairs or self.rows.n_rows < LEAST_CLASS_ROWS * domain.n_classes:
             return {}
         given = plan.residuals, domain, self.groups, self.value_weights, plan.numbers
@@ -276,7 +276,7 @@ class Part:
         """
         return [
             (feature, parents[first:number], slant)
-            for feature, parents in self._read
+            for feature, parents in self.read
             for number in range(1, min(depth, len(parents)) + 1)
             for first in ((number - 1, 0) if number > 1 and self.has_many_rows else (0,))
             if can_hold((feature, *parents[first:number]), self.signs)
@@ -286,7 +286,7 @@ class Part:
     def n_numbers(self, depth: int | None = None) -> int:
         """Return how many numbers the tables of groups have, using up to `depth` parents."""
         sizes = [int(groups.max()) + 1 for groups in self.groups]
-        held = self._families if depth is None else self._read
+        held = self._families if depth is None else self.read
         tables = (prod(sizes[one] for one in (feature, *above[:depth])) for feature, above in held)
         return self.rows.domain.n_classes * sum(tables)
 
