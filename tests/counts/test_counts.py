@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tanager.codes import Domain, Rows
 from tanager.codes.rows import exact_weights
-from tanager.counts import Counts, build_trees, families, pairs, runs
+from tanager.counts import Counts, build_trees, families, pairs
 from tanager.engines import FitContext, LocalEngine
 from tests.oracles import counting
 
@@ -142,7 +142,7 @@ def test_pairs_in_several_passes_give_the_same_information(monkeypatch):
 
 def test_a_key_beyond_62_bits_is_split():
     rows = make_rows(9, 300, n_features=6, n_classes=5, top=60_000)
-    radix = runs.Radix(
+    radix = pairs.Radix(
         (5, *(int(a) for a in rows.domain.arities[[0, 1, 2, 3, 4, 5]])), (0, 1, 2, 3, 4, 5)
     )
     assert len(radix.parts()) == 2
@@ -171,7 +171,7 @@ def test_a_bound_that_only_the_last_merge_passes_drops_a_parent_too(monkeypatch)
     monkeypatch.setattr(families, "DENSE_CELLS", 0)
     rows = make_rows(11, 3000, n_features=4, top=40, block_rows=3000)
     arities = rows.domain.arities
-    radix = runs.Radix((rows.domain.n_classes, *arities[[1, 2, 3, 0]].tolist()), (1, 2, 3, 0))
+    radix = pairs.Radix((rows.domain.n_classes, *arities[[1, 2, 3, 0]].tolist()), (1, 2, 3, 0))
     pass_ = families.FamilyPass([radix], 1 << 40)
     state = pass_.update(pass_.zero(), rows.gather())
     state[0].max_cells = state[0].total()[1].shape[0] - 1
@@ -251,7 +251,7 @@ def test_cells_of_wide_pairs_add_up_as_a_dictionary_would(arity):
         for key, count in zip(keys, cells.counts, strict=True):
             sums[key] += count
         assert cells.margin(*columns).tolist() == [sums[key] for key in keys]
-    radix = runs.Radix((n_classes * n_folds, arity, arity), (0, 1))
+    radix = pairs.Radix((n_classes * n_folds, arity, arity), (0, 1))
     by_label = np.argsort(radix.keys(np.array([label, left, right]))[0])
     keys = radix.keys(np.array([label, left, right])[:, by_label])
     family = families.FamilyCounts(radix.arities, radix, keys, cells.counts[by_label])

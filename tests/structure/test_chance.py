@@ -10,9 +10,9 @@ from sklearn.metrics.cluster import contingency_matrix, expected_mutual_informat
 from tanager import BayesNetClassifier
 from tanager.codes import learn_codebook
 from tanager.counts import Counts
+from tanager.counts.information import chance_cmi, chance_mi
 from tanager.engines import FitContext
 from tanager.structure import KDB, TAN, SelectiveKDB
-from tanager.structure.chance import adjusted_cmi, adjusted_mi, chance_cmi, chance_mi
 
 
 def count(columns, labels):
@@ -35,7 +35,7 @@ def test_chance_is_the_mean_over_shuffles_known_exactly(n):
     rng = np.random.default_rng(n)
     columns, labels = columns_of(n, rng), rng.integers(0, 3, n)
     counts = count(columns, labels)
-    found = np.concatenate([rows for _, rows in chance_cmi(counts)])
+    found = np.concatenate([rows for _, rows in chance_cmi(counts.classes, counts.values)])
     given = list(columns.values())
     for i in range(4):
         for j in range(i):
@@ -48,7 +48,9 @@ def test_chance_is_the_mean_over_shuffles_known_exactly(n):
     assert np.allclose(found, found.T, rtol=0, atol=1e-9)
     for i, values in enumerate(given):
         exact = expected_mutual_information(contingency_matrix(values, labels), n)
-        assert chance_mi(counts)[i] == pytest.approx(exact, rel=0.04, abs=2e-4)
+        assert chance_mi(counts.classes, counts.values)[i] == pytest.approx(
+            exact, rel=0.04, abs=2e-4
+        )
 
 
 def test_what_depends_stays_and_names_explain_nothing():
@@ -56,14 +58,14 @@ def test_what_depends_stays_and_names_explain_nothing():
     columns, labels = columns_of(1000, rng), rng.integers(0, 2, 1000)
     columns["copy"] = np.where(rng.random(1000) < 0.9, columns["two"], 1 - columns["two"])
     counts = count(columns, labels)
-    plain, adjusted = counts.cmi(), adjusted_cmi(counts)
+    plain, adjusted = counts.cmi(), counts.cmi(adjusted=True)
     names, two, copy = 3, 0, 4
     assert plain[names, two] > plain[copy, two] > 0.3  # names "explain" all of it
     assert adjusted[names].max() < 0.01
     assert adjusted[copy, two] > 0.3
     assert (adjusted <= plain).all()
     assert counts.mi()[names] == pytest.approx(np.log(2), abs=0.01)
-    assert adjusted_mi(counts)[names] < 1e-6
+    assert counts.mi(adjusted=True)[names] < 1e-6
 
 
 @pytest.mark.parametrize(

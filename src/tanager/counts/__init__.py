@@ -10,7 +10,8 @@ from tanager.counts.families import (
     count_expected,
     most_cells,
 )
-from tanager.counts.pairs import ExplainingAway, PairCells, PairScore
+from tanager.counts.information import ExplainingAway, PairScore
+from tanager.counts.pairs import PairCells
 from tanager.counts.statistics import Counts, fingerprint_counts
 from tanager.counts.tree import Contexts, ContextTree
 

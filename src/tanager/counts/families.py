@@ -14,7 +14,7 @@ from tanager import native
 from tanager.codes import Chunk, Domain, Rows
 from tanager.codes.hashing import folds_of
 from tanager.codes.rows import exact_weights
-from tanager.counts.runs import Radix, RunStack, collapse, recode
+from tanager.counts.pairs import Radix, RunStack, collapse, recode
 from tanager.counts.tree import ContextTree, tree_from_cells
 from tanager.engines import FitContext, Sums
 from tanager.errors import ConfigurationError, MemoryBoundError

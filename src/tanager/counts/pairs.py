@@ -1,25 +1,173 @@
-"""Joint counts of pairs of features with the class, and pair scores."""
+r"""Sparse counts of one family, as sorted runs of (key, count), and dense counts of pairs.
+
+The key of a row is its mixed-radix number over :math:`(y, p_1, \dots, p_k, x)`. If the product of
+the arities exceeds 62 bits, the key is split into parts that don't, sorted lexicographically.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tanager import native
 from tanager.codes import Chunk, Domain
-from tanager.counts.runs import NO_WEIGHTS
 from tanager.engines import Sums
 from tanager.numerics import Floats, Ints, split_by_size, starts_of
 
+NO_WEIGHTS: Floats = np.empty(0)  # tells the kernels that every row has weight one
+KEY_LIMIT = 2**62
 PASS_CELLS = 1 << 24  # cells gathered in one pass: 128 MiB per thread
 PAIR_CELLS = 1 << 23  # larger pairs are wide: only the cells seen are stored
 
 # Measured: per row, one word of an intersection costs about 1/180 of one
 # read-and-increment, and each (value, value, class) loop about three words.
 BIT_ADVANTAGE = 160
+
+
+@dataclass(frozen=True)
+class Radix:
+    """The variables of a family's key and how they split into 62-bit parts."""
+
+    arities: tuple[int, ...]  # of the class, the parents in back-off order, the feature
+    members: tuple[int, ...] = ()  # code rows of the parents, then of the feature; for `encode`
+
+    def parts(self) -> list[range]:
+        """Return the runs of variables that share a part, as ranges of positions."""
+        ends, size = [0], 1
+        for at, arity in enumerate(self.arities):
+            if size * arity >= KEY_LIMIT:
+                ends.append(at)
+                size = 1
+            size *= arity
+        return [range(a, b) for a, b in pairwise([*ends, len(self.arities)])]
+
+    def encode(self, chunk: Chunk) -> tuple[Ints, Floats]:
+        """Return keys (n_parts, n) and weights of the rows without an unknown member."""
+        keys = np.zeros((len(self.parts()), chunk.n_rows), np.int64)
+        keys[0] = chunk.labels
+        for part, positions in zip(keys, self.parts(), strict=True):
+            variables = slice(max(1, positions.start), positions.stop)
+            members = np.array((None, *self.members)[variables], np.int64)
+            arities = np.array(self.arities[variables], np.int64)
+            native.extend_keys(chunk.codes, members, arities, part)
+        weights = NO_WEIGHTS if chunk.weights is None else chunk.weights
+        kept = (keys >= 0).all(axis=0)
+        if weights.size:  # some may be zero, because of the class or by rounding
+            kept &= weights > 0
+        if kept.all():
+            return keys, weights
+        return keys[:, kept], weights[kept] if weights.size else weights
+
+    def keys(self, codes: Ints) -> Ints:
+        """Return the keys (n_parts, n) of codes (n_variables, n)."""
+        keys = np.zeros((len(self.parts()), codes.shape[1]), np.int64)
+        for part, positions in zip(keys, self.parts(), strict=True):
+            for at in positions:
+                part *= self.arities[at]
+                part += codes[at]
+        return keys
+
+    def decode(self, keys: Ints) -> Ints:
+        """Return the codes (n_variables, n) of keys (n_parts, n)."""
+        codes = np.empty((len(self.arities), keys.shape[1]), np.int64)
+        for part, positions in zip(keys, self.parts(), strict=True):
+            rest = part
+            for at in reversed(positions):
+                rest, codes[at] = np.divmod(rest, self.arities[at])
+        return codes
+
+    def shortened(self, n_parents: int) -> Radix:
+        """Return the radix with only the first parents."""
+        arities = (*self.arities[: 1 + n_parents], self.arities[-1])
+        return Radix(arities, (*self.members[:n_parents], *self.members[-1:]))
+
+
+def collapse(keys: Ints, weights: Floats) -> tuple[Ints, Floats]:
+    """Sort keys (n_parts, n) and sum the weights of equal ones."""
+    if keys.shape[0] == 1:
+        if weights.size:
+            order = np.argsort(keys[0], kind="stable")
+            ordered, weights = keys[0][order], weights[order]
+        else:
+            ordered = np.sort(keys[0])
+        out, counts = np.empty_like(ordered), np.empty(ordered.shape[0])
+        n = native.collapse_keys(ordered, weights, out, counts)
+        return out[None, :n].copy(), counts[:n].copy()
+    if keys.shape[1] == 0:
+        return keys, np.empty(0)
+    order = np.lexsort(keys[::-1])
+    keys = keys[:, order]
+    new = np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0))
+    counts = weights[order] if weights.size else np.ones(keys.shape[1])
+    return keys[:, new], np.add.reduceat(counts, np.flatnonzero(new))
+
+
+class RunStack:
+    """Sorted runs, merged so that each is at least twice as long as the next.
+
+    Adding a run takes its length times a logarithm; up to three times the distinct keys are stored.
+    """
+
+    def __init__(self, radix: Radix, max_cells: int) -> None:
+        self.radix = radix
+        self.max_cells = max_cells
+        self._runs: list[tuple[Ints, Floats]] = []
+
+    def add(self, keys: Ints, counts: Floats) -> None:
+        """Add a sorted run of distinct keys of this stack's radix."""
+        self._runs.append((keys, counts))
+        while len(self._runs) > 1 and len(self._runs[-2][1]) < 2 * len(self._runs[-1][1]):
+            self._merge_last_two()
+        if len(self._runs[0][1]) > self.max_cells:
+            self.total()
+
+    def total(self) -> tuple[Ints, Floats]:
+        """Return all as one sorted run; beyond `max_cells`, it repeatedly loses its last parent."""
+        while len(self._runs) > 1:
+            self._merge_last_two()
+        if not self._runs:
+            return np.empty((len(self.radix.parts()), 0), np.int64), np.empty(0)
+        while len(self._runs[0][1]) > self.max_cells and len(self.radix.arities) > 2:
+            self.shorten(len(self.radix.arities) - 3)
+        return self._runs[0]
+
+    def shorten(self, n_parents: int) -> None:
+        """Keep only the first parents."""
+        old, self.radix = self.radix, self.radix.shortened(n_parents)
+        self._runs = [recode(old, self.radix, *run) for run in self._runs]
+
+    def __iadd__(self, other: RunStack) -> Self:
+        """Add all of another stack, at the smaller of the two depths."""
+        run, self._runs = other.total(), [self.total()]
+        if len(self.radix.arities) > len(other.radix.arities):
+            self.shorten(len(other.radix.arities) - 2)
+        self.add(*recode(other.radix, self.radix, *run))
+        return self
+
+    def _merge_last_two(self) -> None:
+        (keys_b, counts_b), (keys_a, counts_a) = self._runs.pop(), self._runs.pop()
+        if keys_a.shape[0] > 1:
+            joined = np.concatenate([keys_a, keys_b], axis=1)
+            self._runs.append(collapse(joined, np.concatenate([counts_a, counts_b])))
+            return
+        keys = np.empty(keys_a.shape[1] + keys_b.shape[1], np.int64)
+        counts = np.empty(keys.shape[0])
+        n = native.merge_runs(keys_a[0], counts_a, keys_b[0], counts_b, keys, counts)
+        self._runs.append((keys[None, :n].copy(), counts[:n].copy()))
+
+
+def recode(old: Radix, new: Radix, keys: Ints, counts: Floats) -> tuple[Ints, Floats]:
+    """Convert keys from one radix to another that may lack some parents, and sum."""
+    if len(new.arities) == len(old.arities):
+        return keys, counts
+    codes = old.decode(keys)
+    kept = [*range(len(new.arities) - 1), len(old.arities) - 1]
+    return collapse(new.keys(codes[kept]), counts)
 
 
 class PairCounts(NamedTuple):
@@ -143,71 +291,3 @@ class PairPass(Sums):
     def finish(self, state: Floats) -> PairCounts:
         """Wrap the counts."""
         return PairCounts(self.left, self.right, self.start, state, self.domain)
-
-
-class PairScore:
-    """A function of N(x_i, x_j, y), for `Counts.score_pairs`."""
-
-    symmetric = True  # whether swapping the features leaves it unchanged
-
-    def joints(self, pairs: PairCounts) -> Floats:
-        """Return the scores of (i, j), shape (n_pairs,), followed by (j, i) if not symmetric."""
-        out = np.empty((1 if self.symmetric else 2, len(pairs.left)))
-        for at in range(len(pairs.left)):
-            joint = pairs.joint(at)
-            self.joint(joint, out[:1, at])
-            if not self.symmetric:
-                self.joint(np.ascontiguousarray(joint.transpose(1, 0, 2)), out[1:, at])
-        return out.ravel()
-
-    def joint(self, joint: Floats, out: Floats) -> None:
-        """Write the score of a dense pair, from (arity_i, arity_j, n_classes), to out (1,)."""
-        raise NotImplementedError
-
-    def cells(self, cells: PairCells) -> float:
-        """Return the score of a wide pair from the cells seen."""
-        raise NotImplementedError
-
-
-class ConditionalInformation(PairScore):
-    """I(X_i; X_j | Y) in nats: the plug-in estimate, skipping cells without a count."""
-
-    def joints(self, pairs: PairCounts) -> Floats:
-        """Return the scores of dense pairs, all at once."""
-        out = np.empty(pairs.left.shape[0])
-        arities, n_classes = pairs.domain.arities, pairs.domain.n_classes
-        sizes = arities[pairs.left], arities[pairs.right], n_classes
-        native.score_information(pairs.flat, pairs.start, *sizes, out)
-        return out
-
-    def cells(self, cells: PairCells) -> float:
-        """Return the score of a wide pair."""
-        if cells.counts.shape[0] == 0:
-            return 0.0
-        with_left = cells.margin(cells.left, cells.label)
-        with_right = cells.margin(cells.right, cells.label)
-        ratio = cells.counts * cells.margin(cells.label) / (with_left * with_right)
-        return float((cells.counts * np.log(ratio)).sum() / cells.counts.sum())
-
-
-class ExplainingAway(PairScore):
-    """I(X_i; X_j | Y) - I(X_i; X_j) in nats: Bilmes, "Dynamic Bayesian multinets", UAI 2000."""
-
-    def joint(self, joint: Floats, out: Floats) -> None:
-        """Write the score of a dense pair."""
-        native.score_explaining_away(joint, out)
-
-    def cells(self, cells: PairCells) -> float:
-        """Return the score of a wide pair, as sums of n log n over the margins of its cells."""
-        if cells.counts.shape[0] == 0:
-            return 0.0
-        left, right, label, count, _ = cells
-        with_class = (left, right, label), (left, label), (right, label), (label,)
-        margins = *with_class, (left, right), (left,), (right,)
-        signs = zip((1, -1, -1, 1, -1, 1, 1), margins, strict=True)
-        # Summed over the cells, the log of a margin is n log n of that margin.
-        terms = sum(
-            sign * float((count * np.log(cells.margin(*columns))).sum()) for sign, columns in signs
-        )
-        total = float(count.sum())
-        return (terms - total * float(np.log(total))) / total

@@ -23,22 +23,27 @@ from tanager.counts.families import (
     count_families,
     split_families,
 )
-from tanager.counts.pairs import (
+from tanager.counts.information import (
+    DECIMALS,
     ConditionalInformation,
+    PairScore,
+    chance_cmi,
+    chance_mi,
+    information,
+)
+from tanager.counts.pairs import (
+    NO_WEIGHTS,
     PairCells,
     PairCounts,
     PairPass,
-    PairScore,
+    Radix,
     pair_tiles,
     tile_pairs,
 )
-from tanager.counts.runs import NO_WEIGHTS, Radix
 from tanager.engines import FitContext, Sums
 from tanager.engines.keeping import release, scratch_array
 from tanager.engines.passes import Passes
 from tanager.numerics import Floats, Ints, starts_of
-
-DECIMALS = 10  # information is rounded, so that ties don't depend on summation order
 
 
 class Counts:
@@ -125,13 +130,28 @@ class Counts:
         total: Floats = by_fold.sum(axis=-2)
         return total if self._left_out is None else total - by_fold[..., self._left_out, :]
 
-    def mi(self) -> Floats:
-        """Return I(X_i; Y) in nats, shape (n_features,)."""
-        return np.array([_information(joint) for joint in self.values]).round(DECIMALS)
+    def mi(self, *, adjusted: bool = False) -> Floats:
+        """Return I(X_i; Y) in nats, shape (n_features,); `adjusted` is as in `cmi`."""
+        plain = np.array(list(map(information, self.values))).round(DECIMALS)
+        if not adjusted:
+            return plain
+        return np.maximum(plain - chance_mi(self.classes, self.values), 0.0).round(DECIMALS)
 
-    def cmi(self, among: Ints | None = None) -> Floats:
-        """Return I(X_i; X_j | Y) in nats, (n_features, n_features), or of `among`, ascending."""
-        return self._cmi if among is None else self.score_pairs(ConditionalInformation(), among)
+    def cmi(self, among: Ints | None = None, *, adjusted: bool = False) -> Floats:
+        """Return I(X_i; X_j | Y) in nats, (n_features, n_features), or of `among`, ascending.
+
+        `adjusted` subtracts what is expected under independence, but not below zero.
+        """
+        plain = self._cmi if among is None else self.score_pairs(ConditionalInformation(), among)
+        if not adjusted:
+            return plain
+        values = self.values if among is None else [self.values[feature] for feature in among]
+        found = scratch_array(plain.shape, self.context.work_limit)
+        for rows, chance in chance_cmi(self.classes, values):
+            found[rows] = np.maximum(plain[rows] - chance, 0.0).round(DECIMALS)
+            release(plain)
+            release(found)
+        return found
 
     @cached_property
     def _cmi(self) -> Floats:
@@ -315,16 +335,6 @@ class _SinglePass(Sums):
 
 def _rounded(scores: Floats, decimals: int | None) -> Floats:
     return scores if decimals is None else scores.round(decimals)
-
-
-def _information(joint: Floats) -> float:
-    """Return I(X; Y) in nats from counts (arity, n_classes)."""
-    total = joint.sum()
-    if total <= 0:
-        return 0.0
-    expected = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True) / total
-    seen = joint > 0
-    return float((joint[seen] * np.log(joint[seen] / expected[seen])).sum() / total)
 
 
 def fingerprint_counts(classes: Floats, values: Sequence[Floats]) -> str:

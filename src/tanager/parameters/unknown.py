@@ -18,7 +18,7 @@ from tanager import native
 from tanager.codes import Chunk, Codes
 from tanager.codes.hashing import row_hash
 from tanager.codes.rows import exact_weights
-from tanager.counts.runs import Radix
+from tanager.counts.pairs import Radix
 from tanager.numerics import Floats, Ints, starts_of
 from tanager.parameters.tables import Tables, family_members
 from tanager.structure import Structure

@@ -12,7 +12,6 @@ from tanager.counts import Counts, Family, build_trees, most_cells
 from tanager.engines import FitContext
 from tanager.engines.keeping import Store, release
 from tanager.numerics import Floats, Ints, split_by_size
-from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.constraints import Limits
 from tanager.structure.leave_one_out import (
     SCORES,
@@ -89,7 +88,7 @@ class KDB(StructureLearner):
         plan.context.record("structure")["order"] = [names[i] for i in order]
         if self.k == 0:
             return Structure.from_parents(names, [()] * len(names))
-        information = adjusted_cmi(counts) if self.adjusted else counts.cmi()
+        information = counts.cmi(adjusted=self.adjusted)
         # With adjustment, anything not above zero is chance.
         above = 0.0 if self.adjusted else -np.inf
         parents = choose_parents(order, information, int(self.k), above, limits, moral=self.moral)
@@ -100,7 +99,7 @@ def feature_order(counts: Counts, *, adjusted: bool) -> Ints:
     """Return the features by information about the class, ties by column, or name if adjusted."""
     if not adjusted:
         return np.argsort(-counts.mi(), kind="stable")
-    names, information = counts.domain.names, adjusted_mi(counts)
+    names, information = counts.domain.names, counts.mi(adjusted=True)
     found = sorted(range(len(names)), key=lambda i: (-information[i], names[i]))
     return np.array(found, np.int64)
 
@@ -201,7 +200,7 @@ class SelectiveKDB(StructureLearner):
         max_k = min(int(self.max_k), max(n_features - 1, 0))
         information = np.broadcast_to(0.0, (n_features, n_features))
         if max_k:
-            information = adjusted_cmi(counts) if self.adjusted else counts.cmi()
+            information = counts.cmi(adjusted=self.adjusted)
         limits = plan.limits or Limits.none(counts.domain.names)
         limits.check_learner(max_k, f"SelectiveKDB(max_k={self.max_k})")
         order = limits.arrange(feature_order(counts, adjusted=self.adjusted))

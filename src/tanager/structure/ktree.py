@@ -16,7 +16,6 @@ from tanager.estimator import is_whole
 from tanager.loglinear.curves import SHRINK
 from tanager.loglinear.fits import MAX_ROWS, find_residuals
 from tanager.numerics import Floats, Ints
-from tanager.structure.chance import adjusted_cmi, adjusted_mi
 from tanager.structure.constraints import Limits
 from tanager.structure.structure import FitPlan, Structure, StructureLearner
 
@@ -90,7 +89,9 @@ class KTree(StructureLearner):
             return Structure.from_parents(domain.names, [()] * domain.n_features)
         paired = _paired(counts, plan.limits)
         gains = np.maximum(_gains(counts, paired, plan), 0.0)
-        information = adjusted_cmi(counts, None if len(paired) == domain.n_features else paired)
+        information = counts.cmi(
+            None if len(paired) == domain.n_features else paired, adjusted=True
+        )
         weights = _scaled(gains) + INFORMATION * _scaled(information)
         # Sorted by name, so that column order has no effect.
         by_name = np.array(sorted(range(len(paired)), key=lambda at: domain.names[paired[at]]))
@@ -268,7 +269,7 @@ def _paired(counts: Counts, limits: Limits | None) -> Ints:
         return np.arange(counts.domain.n_features)
     arcs = enumerate(limits.required if limits is not None else ())
     required = {feature for child, parents in arcs for feature in (child, *parents) if parents}
-    told = np.argsort(-adjusted_mi(counts), kind="stable")[:MOST_PAIRED].tolist()
+    told = np.argsort(-counts.mi(adjusted=True), kind="stable")[:MOST_PAIRED].tolist()
     return np.array(sorted({*told, *required}), np.int64)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from tanager import native
 from tanager.codes import Chunk, Domain
 from tanager.counts import Counts, PairCells, PairScore
-from tanager.counts.statistics import DECIMALS
+from tanager.counts.information import DECIMALS
 from tanager.engines import FitContext
 from tanager.errors import ConfigurationError, invalid
 from tanager.estimator import is_whole

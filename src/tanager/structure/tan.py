@@ -11,7 +11,6 @@ from tanager.counts import Counts, ExplainingAway
 from tanager.engines.keeping import release
 from tanager.errors import ConfigurationError
 from tanager.numerics import Floats, Ints
-from tanager.structure.chance import adjusted_cmi
 from tanager.structure.constraints import Limits
 from tanager.structure.kdb import feature_order
 from tanager.structure.structure import FitPlan, Structure, StructureLearner
@@ -76,11 +75,9 @@ class TAN(StructureLearner):
         self._choose("score", ("cmi", "ear"))
         self._choose("root", ("first", "information"))
         self._allow_flags("adjusted")
-        adjusted = self.adjusted and self.score == "cmi"
-        if self.score == "ear":
-            information = counts.score_pairs(ExplainingAway())
-        else:
-            information = adjusted_cmi(counts) if adjusted else counts.cmi()
+        ear = self.score == "ear"
+        adjusted = self.adjusted and not ear
+        information = counts.score_pairs(ExplainingAway()) if ear else counts.cmi(adjusted=adjusted)
         first = self.root == "first"
         order = np.arange(len(information)) if first else feature_order(counts, adjusted=adjusted)
         if plan.limits is not None:

@@ -1,18 +1,18 @@
-"""Mutual information that features appear to have by chance alone."""
+"""Scores of features and of pairs: mutual information, and how much of it is chance."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from math import lgamma
 
 import numpy as np
 
-from tanager.counts import Counts
-from tanager.counts.statistics import DECIMALS
-from tanager.engines.keeping import release, scratch_array
+from tanager import native
+from tanager.counts.pairs import PairCells, PairCounts
 from tanager.numerics import Floats, Ints
 
+DECIMALS = 10  # information is rounded, so that ties don't depend on summation order
 BLOCK_CELLS = 1 << 22  # block size of the matrix over pairs: 32 MiB
 EXACT = 16  # sum exactly up to this smaller margin of a cell
 MOST = 1024  # distinct counts; beyond that they're rounded
@@ -20,34 +20,95 @@ MOST_FACTORIALS = 1 << 20  # entries in the table of factorials
 STEPS = 32  # per octave when rounding: to about 1%
 
 
-def adjusted_cmi(counts: Counts, among: Ints | None = None) -> Floats:
-    """Return I(X_i; X_j | Y) minus its expectation under independence, at least zero.
+def information(joint: Floats) -> float:
+    """Return I(X; Y) in nats from counts (arity, n_classes)."""
+    total = joint.sum()
+    if total <= 0:
+        return 0.0
+    expected = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True) / total
+    seen = joint > 0
+    return float((joint[seen] * np.log(joint[seen] / expected[seen])).sum() / total)
+
+
+class PairScore:
+    """A function of N(x_i, x_j, y), for `Counts.score_pairs`."""
+
+    symmetric = True  # whether swapping the features leaves it unchanged
+
+    def joints(self, pairs: PairCounts) -> Floats:
+        """Return the scores of (i, j), shape (n_pairs,), followed by (j, i) if not symmetric."""
+        out = np.empty((1 if self.symmetric else 2, len(pairs.left)))
+        for at in range(len(pairs.left)):
+            joint = pairs.joint(at)
+            self.joint(joint, out[:1, at])
+            if not self.symmetric:
+                self.joint(np.ascontiguousarray(joint.transpose(1, 0, 2)), out[1:, at])
+        return out.ravel()
+
+    def joint(self, joint: Floats, out: Floats) -> None:
+        """Write the score of a dense pair, from (arity_i, arity_j, n_classes), to out (1,)."""
+        raise NotImplementedError
+
+    def cells(self, cells: PairCells) -> float:
+        """Return the score of a wide pair from the cells seen."""
+        raise NotImplementedError
+
+
+class ConditionalInformation(PairScore):
+    """I(X_i; X_j | Y) in nats: the plug-in estimate, skipping cells without a count."""
+
+    def joints(self, pairs: PairCounts) -> Floats:
+        """Return the scores of dense pairs, all at once."""
+        out = np.empty(pairs.left.shape[0])
+        arities, n_classes = pairs.domain.arities, pairs.domain.n_classes
+        sizes = arities[pairs.left], arities[pairs.right], n_classes
+        native.score_information(pairs.flat, pairs.start, *sizes, out)
+        return out
+
+    def cells(self, cells: PairCells) -> float:
+        """Return the score of a wide pair."""
+        if cells.counts.shape[0] == 0:
+            return 0.0
+        with_left = cells.margin(cells.left, cells.label)
+        with_right = cells.margin(cells.right, cells.label)
+        ratio = cells.counts * cells.margin(cells.label) / (with_left * with_right)
+        return float((cells.counts * np.log(ratio)).sum() / cells.counts.sum())
+
+
+class ExplainingAway(PairScore):
+    """I(X_i; X_j | Y) - I(X_i; X_j) in nats: Bilmes, "Dynamic Bayesian multinets", UAI 2000."""
+
+    def joint(self, joint: Floats, out: Floats) -> None:
+        """Write the score of a dense pair."""
+        native.score_explaining_away(joint, out)
+
+    def cells(self, cells: PairCells) -> float:
+        """Return the score of a wide pair, as sums of n log n over the margins of its cells."""
+        if cells.counts.shape[0] == 0:
+            return 0.0
+        left, right, label, count, _ = cells
+        with_class = (left, right, label), (left, label), (right, label), (label,)
+        margins = *with_class, (left, right), (left,), (right,)
+        signs = zip((1, -1, -1, 1, -1, 1, 1), margins, strict=True)
+        # Summed over the cells, the log of a margin is n log n of that margin.
+        terms = sum(
+            sign * float((count * np.log(cells.margin(*columns))).sum()) for sign, columns in signs
+        )
+        total = float(count.sum())
+        return (terms - total * float(np.log(total))) / total
+
+
+def chance_cmi(classes: Floats, values: Sequence[Floats]) -> Iterator[tuple[slice, Floats]]:
+    """Yield rows of the mean plug-in I(X_i; X_j | Y) over columns shuffled within classes.
 
     The plug-in estimate is never negative and grows with the number of values: in 4,000 rows
-    a column of 4,000 names "explains" every other one. The expectation is over all
-    permutations of a column within each class (Vinh, Epps and Bailey, JMLR 11, 2010, equation 24),
-    computed from the counts N(x, y): no pass, no random numbers. `among`: only these features.
+    a column of 4,000 names "explains" every other one. The mean is over all permutations (Vinh,
+    Epps and Bailey, JMLR 11, 2010, equation 24), computed from N(y) and N(x_i, y): no pass, no
+    random numbers.
     """
-    plain = counts.cmi(among)
-    found = scratch_array(plain.shape, counts.context.work_limit)
-    for rows, chance in chance_cmi(counts, among):
-        found[rows] = np.maximum(plain[rows] - chance, 0.0).round(DECIMALS)
-        release(plain)
-        release(found)
-    return found
-
-
-def adjusted_mi(counts: Counts) -> Floats:
-    """Return I(X_i; Y) minus its expectation under independence of the class, at least zero."""
-    return np.maximum(counts.mi() - chance_mi(counts), 0.0).round(DECIMALS)
-
-
-def chance_cmi(counts: Counts, among: Ints | None = None) -> Iterator[tuple[slice, Floats]]:
-    """Yield rows of the mean plug-in I(X_i; X_j | Y) over columns shuffled within classes."""
-    values = counts.values if among is None else [counts.values[feature] for feature in among]
-    n, total = len(values), float(counts.classes.sum())
+    n, total = len(values), float(classes.sum())
     parts = []
-    for label, n_class in enumerate(counts.classes):
+    for label, n_class in enumerate(classes):
         if n_class > 0:
             levels, many = _levels([_sizes(joint[:, label]) for joint in values])
             parts.append((many, _excess(levels, levels, float(n_class))))
@@ -62,14 +123,13 @@ def chance_cmi(counts: Counts, among: Ints | None = None) -> Iterator[tuple[slic
         yield rows, excess.round(DECIMALS, out=excess)
 
 
-def chance_mi(counts: Counts) -> Floats:
+def chance_mi(classes: Floats, values: Sequence[Floats]) -> Floats:
     """Return the mean plug-in I(X_i; Y) over columns shuffled across all rows."""
-    total = float(counts.classes.sum())
+    total = float(classes.sum())
     if total <= 0:
-        return np.zeros(counts.domain.n_features)
-    levels, many = _levels([_sizes(joint.sum(axis=1)) for joint in counts.values])
-    labels = _sizes(counts.classes)
-    return many @ _excess(levels, labels, total).sum(axis=1) / total
+        return np.zeros(len(values))
+    levels, many = _levels([_sizes(joint.sum(axis=1)) for joint in values])
+    return many @ _excess(levels, _sizes(classes), total).sum(axis=1) / total
 
 
 def _sizes(counts: Floats) -> Floats:
