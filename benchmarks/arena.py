@@ -225,8 +225,7 @@ def shaped(shape: str, train: pa.Table, test: pa.Table, y: Any, model: Any) -> t
     if shape == "arrow":
         return train, test
     kind = "native" if shape == "native" else "frame"
-    encoder = ENCODINGS[kind](model, "auto", {})
-    encoder.fit(train, y)
+    encoder = ENCODINGS[kind](model, train, {}, y, "auto")
     first, second = encoder.transform(train), encoder.transform(test)
     if kind == "frame":  # some take only letters and digits, and no column without a value
         held = list(first.columns[first.notna().any()])
@@ -260,7 +259,7 @@ def measure(program: Program, train: pa.Table, test: pa.Table, y: Any, truth: An
     start = time.process_time()
     if program.stops:
         fit_stopped(model, first, codes, *parts(codes))
-    elif "CatBoost" in type(model).__name__:
+    elif type(model).__module__.startswith("catboost"):
         model.fit(first, codes, cat_features=texts(first))
     elif "Chimera" in type(model).__name__:
         model.fit(first, codes, cat_features=[first.columns.get_loc(n) for n in texts(first)])
