@@ -206,3 +206,17 @@ def test_of_very_many_features_those_that_tell_most_are_paired(monkeypatch):
     assert {*joined, *(p for name in joined for p in structure.parents[name])} == {"b", "e", "g"}
     few = Rows.in_memory(Domain(("b", "e", "g"), np.full(3, 3), 2), codes[[1, 4, 6]], labels)
     assert np.allclose(Counts(rows, context).cmi(np.array([1, 4, 6])), Counts(few, context).cmi())
+
+
+def test_the_order_of_columns_decides_nothing_between_twins():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(1_600, 5)), columns=list("abcde"))
+    X["kind"] = rng.choice(["x", "y", "z"], len(X))
+    inside = (X["a"] > 0.4) & (X["b"] < 0.9) | (X["c"] > 1.2) & (X["kind"] == "y")
+    y = (inside ^ (rng.random(len(X)) < 0.02)).to_numpy().astype(int)
+    X["f"] = X["a"]
+    found = [
+        BayesNetClassifier(random_state=0).fit(some, y).structure_.parents
+        for some in (X, X[X.columns[::-1]])
+    ]
+    assert found[0] == found[1]

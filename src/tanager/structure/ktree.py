@@ -296,5 +296,6 @@ def _gains(counts: Counts, paired: Ints, plan: FitPlan) -> Floats:
 
 
 def _scaled(matrix: Floats) -> Floats:
+    """Scale to a maximum of 1, rounded so that the order of sums doesn't decide between ties."""
     top = float(np.abs(matrix).max())
-    return matrix / top if top > 0 else matrix
+    return np.round(matrix / top, 9) if top > 0 else matrix
