@@ -277,3 +277,12 @@ def test_a_docstring_declares_options():
     assert options["loud"].help == "Whether it's loud, in a text that goes on on a second line."
     assert options["target"].help == r"The class. \[default: all]"
     assert found(depth=3, loud=True, target=None, quick=False) == (Group(3), True, None, False)
+
+
+def test_a_plug_in_names_its_own_options():
+    def command(force: str, jobs: int = 1, as_json: bool = False):
+        """Lift a weight."""
+        return force, jobs, as_json
+
+    found = as_command(command)
+    assert found.__annotations__ == {"force": str, "jobs": int, "as_json": bool}

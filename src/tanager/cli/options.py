@@ -44,7 +44,7 @@ Processes = Annotated[
     typer.Option("--jobs", "-j", help="Processes; -1: one per core.", rich_help_panel="Execution"),
 ]
 
-# Options that mean the same in every command, declared like a command's own.
+# Options that mean the same in all commands but plug-ins, declared like a command's own.
 SHARED = """
 Options:
     as_json (--json): Print JSON for scripts.
@@ -154,13 +154,14 @@ def as_command(function: Callable[..., Any]) -> Callable[..., Any]:
     found: list[Parameter] = []
     for name, given in signature(function).parameters.items():
         options, kinds, declared = [(name, given.default)], hints, own
+        ours = groups.get(name, function).__module__.startswith("tanager.cli.")
         if name in groups:
             kinds, declared = get_type_hints(groups[name], include_extras=True), {}
             options = [(field.name, field.default) for field in fields(groups[name])]
             for base in groups[name].__mro__[::-1]:
                 declared |= _read_docstring(base.__doc__ or "")[1]
         for option, default in options:
-            kind = _option(option, kinds[option], default, declared)
+            kind = _option(option, kinds[option], default, declared, ours=ours)
             found.append(Parameter(option, given.KEYWORD_ONLY, default=default, annotation=kind))
 
     @wraps(function)
@@ -189,11 +190,13 @@ def _read_docstring(text: str) -> tuple[str, dict[str, tuple[str, str, str]]]:
     }
 
 
-def _option(name: str, hint: Any, default: Any, declared: dict[str, tuple[str, str, str]]) -> Any:
+def _option(
+    name: str, hint: Any, default: Any, declared: dict[str, tuple[str, str, str]], *, ours: bool
+) -> Any:
     """Return the annotation of an option, with the brackets in its help escaped for Rich."""
     own = [one for one in get_args(hint)[1:] if isinstance(one, OptionInfo | ArgumentInfo)]
     option = copy(own[0]) if own else typer.Option()
-    if not own:
+    if ours and not own:  # a plug-in may mean something else by the same name
         declared = _read_docstring(SHARED)[1] | declared
     if name in declared:
         flags, option.help, box = declared[name]
