@@ -383,7 +383,7 @@ def read_dates(table: Source, features: Sequence[str], dates: Any) -> dict[str, 
             readings[name] = Reading("date", _find_style(name, texts, style))
         elif not is_temporal(kind):
             raise DataError(
-                f"dates names {name!r}, which holds {kind}, not text. Convert it to either.",
+                f"dates names {name!r}, which holds {kind}, not text. Convert it to dates or text.",
                 parameter="dates",
             )
     return readings
