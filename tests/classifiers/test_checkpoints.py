@@ -194,7 +194,9 @@ def test_a_damaged_checkpoint_is_refused(tmp_path):
     with pytest.raises(ModelFileError, match="Delete the folder"):
         fit(structure="tan", parameters="discriminative", checkpoint=tmp_path)
     text = (tmp_path / "checkpoint.json").read_text()
-    parents = json.loads(text)["structure"]["parent_indices"]
+    stored = json.loads(text)["structure"]
+    assert sorted(stored) == ["names", "parents", "record", "selected"]  # as in older checkpoints
+    parents = stored["parents"]
     other = text.replace(json.dumps(parents), json.dumps([[] for _ in parents]))
     assert other != text
     (tmp_path / "checkpoint.json").write_text(other)

@@ -14,7 +14,7 @@ import os
 import pickle
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import astuple
 from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
@@ -74,12 +74,13 @@ class FitCheckpoint:
         found = self._content.get("structure")
         if found is None:
             return None
-        parents = tuple(map(tuple, found["parent_indices"]))
+        parents = tuple(map(tuple, found["parents"]))
         return Structure(tuple(found["names"]), tuple(found["selected"]), parents), found["record"]
 
     def keep_structure(self, structure: Structure, record: Mapping[str, Any]) -> None:
         """Store the structure, which ends its stage."""
-        found = {**asdict(structure), "record": dict(record)}
+        names, selected, parents = astuple(structure)
+        found = {"names": names, "selected": selected, "parents": parents, "record": dict(record)}
         self._write({**self._content, "structure": found})
         self.journal.end()
 
