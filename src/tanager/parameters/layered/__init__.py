@@ -14,7 +14,7 @@ from tanager.engines import FitContext, LocalEngine
 from tanager.loglinear.fits import Settings
 from tanager.numerics import Floats, one_blas_thread
 from tanager.parameters import N_FOLDS, PARAMETERS, CountLearner, GroupedLearner
-from tanager.parameters.layered.boosted import MOST_WORK, Boosted
+from tanager.parameters.layered.boosted import LEAST_WIDTH, MOST_WORK, Boosted
 from tanager.parameters.layered.members import (
     Generative,
     Member,
@@ -247,7 +247,7 @@ class Layered(GroupedLearner):
     def _boosted(self, part: Part, trial: Trial) -> Boosted | None:
         """Return boosted trees, or None if the rows are too few or too many."""
         domain, n_rows = part.rows.domain, part.rows.n_rows
-        work = n_rows * domain.n_features * domain.n_classes
+        work = n_rows * max(domain.n_features, LEAST_WIDTH) * domain.n_classes
         if not part.has_many_rows or n_rows >= GATHERED_ROWS or work > MOST_WORK:
             return None
         depths = range(part.n_read, 1, -1)

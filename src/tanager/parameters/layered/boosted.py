@@ -22,6 +22,7 @@ from tanager.parameters.layered.part import Part
 from tanager.parameters.tables import log_posterior
 
 MOST_WORK = 1_500_000  # rows times features times classes up to which trees are worth their time
+LEAST_WIDTH = 8  # features that a tree counts as in that product even if it has fewer
 MOST_GROUPS = 63  # of a feature that trees split: those and "unknown" are the bits of a word
 N_SPLITS, RATE, RIDGE = 11, 0.1, 3.0  # of a tree
 LEAST_LEAF, LEAF_SHARE = 10.0, 0.02  # weight of a leaf's rows, or this share of all if less
@@ -83,7 +84,8 @@ class Boosting:
         given = self._codes, self._labels, self._weights, self._held, *self._given, n_rounds
         settings = N_SPLITS, RATE, RIDGE, self._least
         native.boost_groups(*given, *settings, self._scores, self.held_scores, *found)
-        self._trees.append(found)
+        if not self._held.size:  # otherwise only the held-out scores are wanted
+            self._trees.append(found)
 
     def leaves(self) -> Iterator[Leaf]:
         """Iterate over the leaves of all trees."""
