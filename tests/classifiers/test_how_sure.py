@@ -14,7 +14,7 @@ import tanager
 from tanager import BayesNetClassifier
 from tanager.errors import ConfigurationError, ModelFileError
 from tanager.network import files
-from tanager.network.decisions import Calibration
+from tanager.network.network import Calibration
 from tanager.parameters import Laplace, Tables
 from tanager.parameters.spread import LEVELS, reaches
 from tanager.parameters.tables import DenseTable

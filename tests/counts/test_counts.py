@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -36,11 +38,7 @@ def oracle_counts(rows, members):
 
 
 def family_of(*families):
-    class Families:
-        selected = tuple(f for f, _ in families)
-        parent_indices = tuple(tuple(ps) for _, ps in families)
-
-    return Families()
+    return SimpleNamespace(families=[(feature, tuple(parents)) for feature, parents in families])
 
 
 @pytest.mark.parametrize("weighted", [False, True])

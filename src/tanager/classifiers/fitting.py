@@ -35,7 +35,7 @@ from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ColumnWarning, ConfigurationError, invalid
 from tanager.loglinear.rows import fit_offsets
 from tanager.network import Network
-from tanager.network.decisions import Calibration
+from tanager.network.network import Calibration
 from tanager.network.reference import few_rows, measure_reference
 from tanager.numerics import Floats
 from tanager.options import identify_option

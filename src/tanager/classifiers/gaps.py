@@ -73,9 +73,8 @@ def expect_and_maximise(
 
 def add_expected(counts: Counts, structure: Structure, tables: Tables) -> tuple[Counts, float, int]:
     """Return the counts with expected counts for gaps, the log-likelihood, and rows left out."""
-    families = list(zip(structure.selected, structure.parent_indices, strict=True))
     unknown = Unknown(structure, tables, counts.domain.arities)
-    found = count_expected(counts.rows, families, unknown, counts.context)
+    found = count_expected(counts.rows, structure.families, unknown, counts.context)
     filled = counts.with_expected(structure, found.families)
     return filled, found.log_likelihood, found.n_left_out
 

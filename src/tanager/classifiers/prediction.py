@@ -23,11 +23,12 @@ from tanager.engines.keeping import read_memory_limit
 from tanager.errors import ColumnWarning, ConfigurationError, DataError, listed
 from tanager.estimator import Classifier
 from tanager.network import Network, NetworkInformation, explain_row
-from tanager.network.decisions import Calibration, PredictionSets, check_share, decide
+from tanager.network.decisions import PredictionSets, check_share, decide
 from tanager.network.drift import Drift, familiarity, surprise
 from tanager.network.explanation import explain_rows
 from tanager.network.graph import estimator_html
 from tanager.network.nearest import find_nearest
+from tanager.network.network import Calibration
 from tanager.network.next_question import find_questions
 from tanager.network.propagation import require_probabilities
 from tanager.network.sensitivity import interval_of_codes

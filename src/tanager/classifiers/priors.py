@@ -169,8 +169,8 @@ def with_prior_rows(structure: Structure, counts: Counts, prior: PriorCounts) ->
     arities, class_counts = counts.domain.arities, counts.classes
     shares = class_counts / class_counts.sum()
     families: list[tuple[tuple[int, ...], Floats]] = []
-    pairs = zip(structure.selected, structure.parent_indices, strict=True)
-    for (feature, parents), seen in zip(pairs, counts.trees(structure).merged(), strict=True):
+    seen_counts = counts.trees(structure).merged()
+    for (feature, parents), seen in zip(structure.families, seen_counts, strict=True):
         if feature not in prior.families:
             continue
         given = prior.aligned(feature, parents, seen.arities, structure.names)

@@ -20,7 +20,7 @@ from tanager.codes.values import (
     sort_values,
     to_numbers,
 )
-from tanager.errors import ConfigurationError, DataError, explaining, invalid, listed
+from tanager.errors import ConfigurationError, DataError, explaining, invalid, listed, one_line
 from tanager.numerics import Floats, Ints
 from tanager.sources import Source
 from tanager.sources.gate import admit_array, admit_column, check_text
@@ -59,8 +59,7 @@ def as_labels(y: Any, *, name: str | None = None, start: int = 0) -> tuple[pa.Ar
 
 def _as_array(y: Any, name: str | None) -> NDArray[Any]:
     """Return labels as a one-dimensional NumPy array."""
-    hint = "Pass one class per row, or the name of their column in X."
-    with explaining(f"The {_called(name)} isn't a list of labels", hint, ValueError):
+    try:
         array = np.asarray(y)
         if np.ma.is_masked(y):
             array = array.astype(object)
@@ -74,6 +73,11 @@ def _as_array(y: Any, name: str | None) -> NDArray[Any]:
 
         found: NDArray[Any] = column_or_1d(array, warn=True)
         return found
+    except ValueError as error:
+        raise DataError(
+            f"The {_called(name)} isn't a list of labels: {one_line(error)}. "
+            "Pass one class per row, or the name of their column in X."
+        ) from error
 
 
 def _loses(array: NDArray[Any], labels: Sequence[Any]) -> bool:

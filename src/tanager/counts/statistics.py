@@ -85,11 +85,10 @@ class Counts:
 
     def with_expected(self, structure: Families, added: Sequence[FamilyCounts]) -> Counts:
         """Return the counts plus expected counts of a structure's families from incomplete rows."""
-        families = list(zip(structure.selected, structure.parent_indices, strict=True))
-        known = self._gathered.families(families)
+        known = self._gathered.families(structure.families)
         view = Counts(self._gathered.rows, self.context, self.folds)
         view._gathered.__dict__["singles"] = self._gathered.singles
-        for family, mine, more in zip(families, known, added, strict=True):
+        for family, mine, more in zip(structure.families, known, added, strict=True):
             view._gathered._families[family] = mine.plus(more)
         return view
 
@@ -204,20 +203,15 @@ class Counts:
 
     def trees(self, structure: Families) -> Trees:
         """Return the context trees of a structure's families, built on demand from kept counts."""
-        families = list(zip(structure.selected, structure.parent_indices, strict=True))
-        return Trees(self._gathered.families(families), self._n_folds, self._left_out)
+        return Trees(self._gathered.families(structure.families), self._n_folds, self._left_out)
 
 
 class Families(Protocol):
     """Anything that lists features and their ordered parents, like a structure."""
 
     @property
-    def selected(self) -> tuple[int, ...]:
-        """The features."""
-
-    @property
-    def parent_indices(self) -> tuple[tuple[int, ...], ...]:
-        """The parents of each feature."""
+    def families(self) -> list[Family]:
+        """Each feature with its parents."""
 
 
 class _Gathered:

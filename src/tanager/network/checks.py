@@ -20,9 +20,9 @@ from tanager.codes.reading import STYLES
 from tanager.codes.rows import MAX_ARITY, MAX_CELLS
 from tanager.counts import Contexts
 from tanager.errors import ModelFileError
-from tanager.network.decisions import Calibration
 from tanager.network.editing import ACTIONS, Edit
 from tanager.network.information import n_probabilities
+from tanager.network.network import Calibration
 from tanager.network.reference import LEVELS, MOST_GROUPS, Reference
 from tanager.numerics import Floats, Ints
 from tanager.parameters.spread import LEVELS as VARIANCES

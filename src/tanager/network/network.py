@@ -14,11 +14,13 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tanager.codes import Codebook, Codes, Domain
+from tanager.codes.rows import EqualByArrays
 from tanager.errors import ConfigurationError
 from tanager.network import answers, editing, graph, queries
-from tanager.network.decisions import Calibration, decide
+from tanager.network.decisions import decide
 from tanager.network.drift import Watch, familiarity, find_drift, surprise, watch_codebook
 from tanager.network.editing import Edit
 from tanager.network.exports import bif, c, javascript, onnx, sql
@@ -34,7 +36,63 @@ from tanager.parameters.spread import table_arrays
 from tanager.structure import Structure
 
 TOLERANCE = 1e-6  # largest deviation of a distribution's sum from one
+STEP = 1e-3  # resolution of the scores of held-out rows, in nats
+MOST_KEPT = 1024  # scores per class
+MOST_SCORE = 1_000_000
 MOST_LOG = 1e9  # far beyond those of any learner; sums of such numbers are still finite
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration(EqualByArrays):
+    """How improbable the true class of each held-out row was.
+
+    In a class with more than 1,024 rows, neighbouring scores share the highest of them.
+    """
+
+    labels: NDArray[np.int64]  # (n_scores,): the class of each score
+    scores: NDArray[np.int64]  # (n_scores,): -log P(class | row) in steps, rounded up
+    weights: Floats  # (n_scores,): total weight of the rows with that score
+    rows: NDArray[np.int64]  # (n_classes,): held-out rows of each class
+
+    @classmethod
+    def of(cls, log_posteriors: Floats, labels: NDArray[Any], weights: Floats) -> Calibration:
+        """Keep the scores of rows the model wasn't trained on."""
+        own = -log_posteriors[np.arange(len(labels)), labels]
+        steps = np.minimum(np.ceil(own / STEP - 1e-9), MOST_SCORE).astype(np.int64)
+        kept, rows = [], np.bincount(labels[weights > 0], minlength=log_posteriors.shape[1])
+        for label in np.flatnonzero(rows):
+            mine = np.flatnonzero((labels == label) & (weights > 0))
+            mine = mine[np.argsort(steps[mine], kind="stable")]
+            for block in np.array_split(mine, min(MOST_KEPT, len(mine))):
+                kept.append((label, steps[block[-1]], weights[block].sum()))
+        found = np.array(kept, np.float64).reshape(-1, 3).T
+        labels, scores = found[:2].astype(np.int64)
+        return cls(labels, scores, found[2], rows.astype(np.int64))
+
+    def thresholds(self, coverage: float, *, per_class: bool) -> Floats:
+        """Return the highest score at which each class is in a set; infinite with few rows."""
+        if not per_class:
+            every = np.ones(len(self.labels), np.bool_)
+            return np.full(len(self.rows), self._threshold(coverage, every, int(self.rows.sum())))
+        each = enumerate(self.rows.tolist())
+        return np.array([self._threshold(coverage, self.labels == c, n) for c, n in each])
+
+    def _threshold(self, coverage: float, chosen: NDArray[np.bool_], n_rows: int) -> float:
+        if n_rows == 0:
+            return np.inf
+        scores, weights = self.scores[chosen], self.weights[chosen]
+        order = np.argsort(scores, kind="stable")
+        summed = np.cumsum(weights[order])
+        # Another row is to come, as heavy as the others on average.
+        wanted = coverage * summed[-1] * (1.0 + 1.0 / n_rows)
+        at = int(np.searchsorted(summed, wanted * (1.0 - 1e-12)))
+        return np.inf if at == len(summed) else float(scores[order][at]) * STEP
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the scores as plain data."""
+        weights = None if (self.weights == 1.0).all() else self.weights.tolist()
+        lists = {name: getattr(self, name).tolist() for name in ("labels", "scores", "rows")}
+        return {**lists, "weights": weights}
 
 
 @dataclass(frozen=True)

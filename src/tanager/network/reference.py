@@ -174,8 +174,7 @@ def measure_reference(
         ends.append(seen.ends)
         cells.append(np.array([*seen.counts, 0.0, 0.0, np.rint(missing)]))
         bounds.append(_join_codes(values))
-    families = zip(structure.selected, structure.parent_indices, strict=True)
-    pairs = [(parent, child) for child, parents in families for parent in parents]
+    pairs = [(parent, child) for child, parents in structure.families for parent in parents]
     n_classes = len(counts.classes)
     expected, assumed = (one / one.sum() for one in shares)
     taken = sample_rows(rows, context.row_seed(_KEY), SAMPLE_ROWS, context).gather()

@@ -102,8 +102,7 @@ class CountLearner(ParameterLearner):
         trees = counts.trees(structure)
         if plan.prior is None:
             return counts.classes, trees
-        families = list(zip(structure.selected, structure.parent_indices, strict=True))
-        added = plan.prior.add(families, trees.merged(), structure.names)
+        added = plan.prior.add(structure.families, trees.merged(), structure.names)
         return counts.classes + plan.prior.classes, Trees(added)
 
     def from_counts(

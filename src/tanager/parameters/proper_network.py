@@ -167,8 +167,7 @@ class FamilyLayout:
     def __init__(self, structure: Structure, shapes: Sequence[tuple[int, ...]]) -> None:
         self._order, self._shapes = structure.topological_order(), shapes
         place, above = {at: i for i, at in enumerate(self._order)}, structure.holders()
-        pairs = zip(structure.selected, structure.parent_indices, strict=True)
-        members = [(*parents, feature) for feature, parents in pairs]
+        members = [(*parents, feature) for feature, parents in structure.families]
         sizes = [prod(shapes[at][:-2]) for at in self._order]
         arities = [shapes[at][-2] for at in self._order]
         contexts, links = starts_of(sizes)[:-1], []

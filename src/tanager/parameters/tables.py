@@ -343,8 +343,7 @@ def drop_unread(
 ) -> tuple[Structure, Tables]:
     """Return structure and tables without single-group parents, unless required."""
     parents, families = [], []
-    places = zip(structure.selected, structure.parent_indices, tables.families, strict=True)
-    for feature, held, table in places:
+    for (feature, held), table in zip(structure.families, tables.families, strict=True):
         if isinstance(table, GroupedTable):
             wanted = required[feature] if required else ()
             read = [

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tanager.errors import ColumnTypeError, DataError, explaining
+from tanager.errors import ColumnTypeError, DataError, explaining, one_line
 from tanager.escaping import abridged
 from tanager.sources.plain import check_columns, join_chunks, plain_column
 
@@ -137,9 +137,13 @@ def _from_numpy(values: NDArray[Any], what: str) -> pa.Array:
         return _from_objects(values.astype(object, copy=False), what)
     if kind == "c":
         raise complex_error(what)
-    what = f"{what} is of the type {values.dtype}, which has no meaning as a column"
-    with explaining(what, "Convert it first.", *_UNREADABLE):
+    try:
         return pa.array(admit_array(values), from_pandas=True)
+    except _UNREADABLE as error:
+        raise DataError(
+            f"{what} is of the type {values.dtype}, which has no meaning as a column: "
+            f"{one_line(error)}. Convert it first."
+        ) from error
 
 
 def _from_masked(values: np.ma.MaskedArray[Any, Any], what: str) -> pa.Array:

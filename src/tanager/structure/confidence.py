@@ -69,7 +69,7 @@ def edge_confidence(
     names = found[0].names
     arcs = np.zeros((len(names), len(names)))
     for structure in found:
-        for child, parents in zip(structure.selected, structure.parent_indices, strict=True):
+        for child, parents in structure.families:
             arcs[list(parents), child] += 1.0
     return EdgeConfidence(names, arcs / rounds, int(rounds))
 

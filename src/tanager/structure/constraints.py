@@ -136,7 +136,7 @@ class Limits:
 
     def check_structure(self, structure: Structure, left_out: Collection[int] = ()) -> None:
         """Refuse a structure that violates the constraints."""
-        found = dict(zip(structure.selected, structure.parent_indices, strict=True))
+        found = dict(structure.families)
         for child, parents in enumerate(self.required):
             for parent in (p for p in parents if p not in found.get(child, ())):
                 why = (

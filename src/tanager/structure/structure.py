@@ -90,7 +90,7 @@ class Structure:
         """Return the structure without some features, given as indices; a moral one stays moral."""
         left = {
             feature: tuple(parent for parent in parents if parent not in features)
-            for feature, parents in zip(self.selected, self.parent_indices, strict=True)
+            for feature, parents in self.families
             if feature not in features
         }
         smaller = Structure(self.names, tuple(left), tuple(left.values()))
@@ -107,7 +107,7 @@ class Structure:
 
     def holders(self) -> list[int]:
         """Return the position of each feature's parent whose family has all its parents, or -1."""
-        families = dict(zip(self.selected, self.parent_indices, strict=True))
+        families = dict(self.families)
         found = (_holder(parents, families) for parents in self.parent_indices)
         return [-1 if holder is None else self._places[holder] for holder in found]
 
@@ -126,7 +126,7 @@ class Structure:
         kept, problem = set(self.selected), ""
         if len(kept) != len(self.selected) or len(self.parent_indices) != len(self.selected):
             raise ConfigurationError("A structure lists each feature once, with its parents.")
-        for feature, parents in zip(self.selected, self.parent_indices, strict=True):
+        for feature, parents in self.families:
             name = self.names[feature]
             if feature in parents or len(set(parents)) != len(parents):
                 problem = f"The parents of {name!r} must be distinct features other than itself."
@@ -151,6 +151,11 @@ class Structure:
     def features(self) -> tuple[str, ...]:
         """Names of the features kept."""
         return tuple(self.names[i] for i in self.selected)
+
+    @property
+    def families(self) -> list[tuple[int, tuple[int, ...]]]:
+        """Each feature kept with its parents, as indices."""
+        return list(zip(self.selected, self.parent_indices, strict=True))
 
     @property
     def parents(self) -> Mapping[str, tuple[str, ...]]:

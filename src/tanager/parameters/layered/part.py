@@ -66,14 +66,9 @@ class Part:
         return max(self.reads.values(), default=0)
 
     @property
-    def _families(self) -> Iterator[tuple[int, tuple[int, ...]]]:
-        """Each selected feature with its parents."""
-        return zip(self.structure.selected, self.structure.parent_indices, strict=True)
-
-    @property
     def read(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Each selected feature with the parents that its scores may use."""
-        return ((one, parents[: self.reads[one]]) for one, parents in self._families)
+        return ((one, parents[: self.reads[one]]) for one, parents in self.structure.families)
 
     @property
     def signs(self) -> Signs:
@@ -114,7 +109,8 @@ class Part:
 
     def widened(self, whole: Structure) -> Part:
         """Return the part with more parents whose tables are small, or itself if there are none."""
-        sizes, held = [int(groups.max()) + 1 for groups in self.groups], dict(self._families)
+        sizes = [int(groups.max()) + 1 for groups in self.groups]
+        held = dict(self.structure.families)
 
         def fits(feature: int, parents: tuple[int, ...]) -> bool:
             size = prod(sizes[one] for one in (feature, *parents)) * self.rows.domain.n_classes
@@ -123,8 +119,10 @@ class Part:
         limit, most = WIDE_TABLE, self.n_numbers() + WIDE_TABLES
         while (wide := replace(self, structure=whole.restricted(fits))).n_numbers() > most:
             limit //= 2
-        more = [len(parents) - len(held[feature]) for feature, parents in wide._families]
-        kept = all(set(held[feature]) <= set(parents) for feature, parents in wide._families)
+        more = [len(parents) - len(held[feature]) for feature, parents in wide.structure.families]
+        kept = all(
+            set(held[feature]) <= set(parents) for feature, parents in wide.structure.families
+        )
         return wide if kept and any(more) else self
 
     def anew(self, fold: Fold) -> Part:
@@ -230,7 +228,7 @@ class Part:
 
         Sums are (*parent_groups, n_groups, n), given a feature's first parents.
         """
-        held = dict(self._families)
+        held = dict(self.structure.families)
         groups = {feature: np.zeros((1, 1)) for feature in held}
         layers = zip(self.interactions(depth), families[len(held) :], strict=True)
         for (feature, parents, _), layer in layers:
@@ -259,7 +257,7 @@ class Part:
         """
         out = []
         for wide, (feature, held), log, within in zip(
-            parents, self._families, logs, inside, strict=True
+            parents, self.structure.families, logs, inside, strict=True
         ):
             groups = [self.groups[one] if one in held else 0 * self.groups[one] for one in wide]
             unread = tuple(axis for axis, one in enumerate(wide) if one not in held)
@@ -286,7 +284,7 @@ class Part:
     def n_numbers(self, depth: int | None = None) -> int:
         """Return how many numbers the tables of groups have, using up to `depth` parents."""
         sizes = [int(groups.max()) + 1 for groups in self.groups]
-        held = self._families if depth is None else self.read
+        held = self.structure.families if depth is None else self.read
         tables = (prod(sizes[one] for one in (feature, *above[:depth])) for feature, above in held)
         return self.rows.domain.n_classes * sum(tables)
 
@@ -332,7 +330,7 @@ def n_read(structure: Structure, plan: FitPlan) -> dict[int, int]:
     All, except those an automatic k-tree has only for P(x); at most two, or as many as required, if
     the table of more has no room for fine groups. They are connected by parents that scores use.
     """
-    families = dict(zip(structure.selected, structure.parent_indices, strict=True))
+    families = dict(structure.families)
     out = {feature: len(parents) for feature, parents in families.items()}
     learner, limits = plan.structure_learner, plan.limits
     if plan.rows is None or not isinstance(learner, KTree) or learner.max_parents != "auto":
@@ -356,7 +354,7 @@ def n_read(structure: Structure, plan: FitPlan) -> dict[int, int]:
 
 def _shorten(structure: Structure, reads: Mapping[int, int]) -> Structure:
     """Keep only the first parents of each feature; a moral structure stays moral."""
-    parents = dict(zip(structure.selected, structure.parent_indices, strict=True))
+    parents = dict(structure.families)
     kept = {feature: set(held[: reads[feature]]) for feature, held in parents.items()}
     waiting = list(kept) if structure.is_moral() else []
     while waiting:
