@@ -140,6 +140,11 @@ def test_a_given_structure_is_checked():
             Fixed(parents).learn(counts, FitPlan(context()))
 
 
+def test_the_first_parent_that_is_left_out_is_named():
+    with pytest.raises(ConfigurationError, match="'b' is a parent of 'a' but is not in the struct"):
+        Structure(("a", "b", "c"), (0,), ((1, 2),))
+
+
 def test_topological_order_puts_parents_first():
     structure = Structure(("a", "b", "c", "d"), (3, 0, 2), ((2, 0), (2,), ()))
     assert [structure.selected[at] for at in structure.topological_order()] == [2, 0, 3]

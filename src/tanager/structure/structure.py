@@ -123,16 +123,16 @@ class Structure:
         return all(not parents or holder >= 0 for parents, holder in pairs)
 
     def __post_init__(self) -> None:
-        kept, problem = set(self.selected), ""
+        kept = set(self.selected)
         if len(kept) != len(self.selected) or len(self.parent_indices) != len(self.selected):
             raise ConfigurationError("A structure lists each feature once, with its parents.")
         for feature, parents in self.families:
-            name = self.names[feature]
-            if feature in parents or len(set(parents)) != len(parents):
-                problem = f"The parents of {name!r} must be distinct features other than itself."
-            for missing in (self.names[p] for p in parents if p not in kept):
-                problem = f"{missing!r} is a parent of {name!r} but is not in the structure itself."
-            if problem:
+            name, missing = self.names[feature], [p for p in parents if p not in kept]
+            problem = f"The parents of {name!r} must be distinct features other than itself."
+            if missing:
+                lost = self.names[missing[0]]
+                problem = f"{lost!r} is a parent of {name!r} but is not in the structure itself."
+            if missing or feature in parents or len(set(parents)) != len(parents):
                 raise ConfigurationError(problem)
         self.topological_order()
 

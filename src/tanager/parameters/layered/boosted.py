@@ -93,7 +93,7 @@ class Boosting:
         columns = range(1, n_classes) if n_classes == 2 else range(n_classes)
         bits = {size: np.uint64(1) << np.arange(size, dtype=np.uint64) for size in set(sizes)}
         for features, masks, children, values in self._trees:
-            for tree in range(BLOCK * len(columns)):
+            for tree in range(len(features) // n_classes * len(columns)):
                 waiting: list[tuple[int, dict[int, NDArray[np.bool_]]]] = [(0, {})]
                 while waiting:
                     node, inside = waiting.pop()
