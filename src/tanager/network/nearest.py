@@ -72,7 +72,7 @@ def find_nearest(
     max_changes: int = 3,
     n: int = 3,
 ) -> list[Change]:
-    """Return the smallest changes to a row that change the decision, the most probable first.
+    """Return changes to a row that change the decision: the fewest first, of these the likeliest.
 
     Parameters
     ----------
