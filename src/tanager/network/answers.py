@@ -173,8 +173,8 @@ def table(network: Network, feature: str) -> LabelledTable:
         arity, n_contexts = table.contexts.arity, grid.shape[1]
         remedy = "Learn a structure with fewer parents to read its tables."
         check_cells("Written out, the table has", n_contexts * arity, MAX_CELLS, remedy)
-        of_class, *above = np.repeat(grid, arity, axis=1)
-        codes = np.array([*above, np.tile(np.arange(arity), n_contexts)], np.uint16)
+        of_class, *above = np.repeat(grid.astype(np.uint16), arity, axis=1)
+        codes = np.array([*above, np.tile(np.arange(arity, dtype=np.uint16), n_contexts)])
         terms, arities = np.zeros((len(of_class), table.n_classes)), np.array(table.member_arities)
         table.add_terms(codes, arities, np.arange(len(members)), terms)
         log_prob = terms[np.arange(len(terms)), of_class].reshape(n_contexts, arity)
