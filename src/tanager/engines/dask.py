@@ -65,8 +65,7 @@ class DaskEngine(LocalEngine):
     ) -> None:
         super().__init__(-1)
         self.client = _resolve_client(client)
-        self.small = small
-        self.patience = patience
+        self.small, self.patience = small, patience
         self._name = uuid4().hex[:8]
         self._numbers = count()
         self._placed: tuple[float, frozenset[Any], Any] = (0.0, frozenset(), None)
@@ -86,35 +85,40 @@ class DaskEngine(LocalEngine):
         progress.start(stage, sum(address.n_rows for address in addresses))
         return self._try(lambda: self._reduce(pass_, addresses, progress, stage), addresses)
 
-    def _apply(
-        self, work: Callable[[Item], Result], items: list[Item], progress: Progress, stage: str
+    def map(
+        self, work: Callable[[Item], Result], items: Iterable[Item], progress: Progress, stage: str
     ) -> list[Result]:
-        """Return the results of the items, on the workers if they are addresses of rows."""
-        are_rows = all(hasattr(item, "n_rows") for item in items)
-        addresses = self._addresses(items) if are_rows else None
+        """Apply a function to independent items, on the workers if they are addresses of rows."""
+        given = list(items)
+        are_rows = all(hasattr(item, "n_rows") for item in given)
+        addresses = self._addresses(given) if are_rows else None
         if addresses is None:
-            return super()._apply(work, items, progress, stage)
-        progress.start(stage, len(items), unit="features")
+            return super().map(work, given, progress, stage)
+        progress.start(stage, len(given), unit="features")
 
         def apply() -> list[Result]:
             held = self._hold(work, stage, len(addresses))
-            given = [[held, one.data, *one.futures] for one in addresses]
-            futures = [self._submit(tasks.apply, arguments, stage) for arguments in given]
+            asked = [[held, one.data, *one.futures] for one in addresses]
+            futures = [self._submit(tasks.apply, arguments, stage) for arguments in asked]
             self._wait(futures, stage, lambda _: progress.advance(1))
             return self._fetch(futures)
 
-        return self._try(apply, addresses)
+        results = self._try(apply, addresses)
+        progress.finish()
+        return results
 
-    def _keep(
+    def keep(
         self, read: Reader[Chunk], pieces: Sequence[Any], limit: int, progress: Progress, stage: str
     ) -> Sequence[Piece[Chunk]]:
-        """Return the addresses of the chunks, which stay on the worker that read them."""
+        """Read every piece once and keep its chunks on the worker that read them."""
         addresses = self._addresses(pieces)
         if addresses is None:
-            return super()._keep(read, pieces, limit, progress, stage)
+            return super().keep(read, pieces, limit, progress, stage)
+        self.n_passes += 1
         progress.start(stage, sum(address.n_rows for address in addresses))
         work = partial(self._read, read, addresses, limit, progress, stage)
         futures, sizes = self._try(work, addresses)
+        progress.finish()
         if sum(n_bytes for _, n_bytes in sizes) <= min(self.small, limit):
             parts = self._try(lambda: self._fetch(futures), ())
             return [KeptChunk(chunk) for part in parts for one in part for chunk in one.chunks()]

@@ -130,8 +130,7 @@ class Store:
 
     def __init__(self, memory_limit: int) -> None:
         self.memory_limit = memory_limit
-        self.memory_used = 0
-        self.file_used = 0
+        self.memory_used, self.file_used = 0, 0
         self._lock = threading.Lock()
         self._file: Any = None
 

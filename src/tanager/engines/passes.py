@@ -181,7 +181,16 @@ class LocalEngine:
         self, work: Callable[[Item], Result], items: Iterable[Item], progress: Progress, stage: str
     ) -> list[Result]:
         """Apply a function to independent items."""
-        results = self._apply(work, list(items), progress, stage)
+        given = list(items)
+        results: list[Any] = [None] * len(given)
+        progress.start(stage, len(given), unit="features")
+
+        def gather(taken: Iterable[tuple[int, Item]], report: Report) -> None:
+            for place, item in taken:
+                results[place] = work(item)
+                report(1)
+
+        self._share(gather, list(enumerate(given)), progress)
         progress.finish()
         return results
 
@@ -190,9 +199,21 @@ class LocalEngine:
     ) -> Sequence[Piece[Chunk]]:
         """Read every piece once and keep its chunks, in memory or in a temporary file."""
         self.n_passes += 1
-        kept = self._keep(read, pieces, limit, progress, stage)
+        # One limit for everything kept at a time: codes, and rows packed for training.
+        store = Store(max(0, limit - sum(other.memory_used for other in self._stores)))
+        self._stores.add(store)
+        kept: list[list[Any]] = [[] for _ in pieces]
+        progress.start(stage, sum(piece.n_rows for piece in pieces))
+
+        def gather(taken: Iterable[tuple[int, Any]], report: Report) -> None:
+            for place, piece in taken:
+                for chunk in read(piece):
+                    kept[place].append(store.keep(chunk))
+                    report(chunk.n_rows)  # type: ignore[attr-defined]
+
+        self._share(gather, list(enumerate(pieces)), progress)
         progress.finish()
-        return kept
+        return list(chain(*kept))
 
     def _gather(
         self, pass_: Pass[Chunk, State, Any], rows: Pieces[Chunk], progress: Progress, stage: str
@@ -210,40 +231,6 @@ class LocalEngine:
             return state
 
         return self._share(gather, pieces, progress)
-
-    def _apply(
-        self, work: Callable[[Item], Result], items: list[Item], progress: Progress, stage: str
-    ) -> list[Result]:
-        """Return the results of the items."""
-        progress.start(stage, len(items), unit="features")
-        results: list[Any] = [None] * len(items)
-
-        def gather(taken: Iterable[tuple[int, Item]], report: Report) -> None:
-            for place, item in taken:
-                results[place] = work(item)
-                report(1)
-
-        self._share(gather, list(enumerate(items)), progress)
-        return results
-
-    def _keep(
-        self, read: Reader[Chunk], pieces: Sequence[Any], limit: int, progress: Progress, stage: str
-    ) -> Sequence[Piece[Chunk]]:
-        """Return the addresses of the chunks."""
-        # One limit for everything kept at a time: codes, and rows packed for training.
-        store = Store(max(0, limit - sum(other.memory_used for other in self._stores)))
-        self._stores.add(store)
-        kept: list[list[Any]] = [[] for _ in pieces]
-        progress.start(stage, sum(piece.n_rows for piece in pieces))
-
-        def gather(taken: Iterable[tuple[int, Any]], report: Report) -> None:
-            for place, piece in taken:
-                for chunk in read(piece):
-                    kept[place].append(store.keep(chunk))
-                    report(chunk.n_rows)  # type: ignore[attr-defined]
-
-        self._share(gather, list(enumerate(pieces)), progress)
-        return list(chain(*kept))
 
     def _share(
         self, gather: Gather[Item, Result], items: Sequence[Item], progress: Progress
