@@ -10,22 +10,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tanager.classifiers.fitting import (
-    FitRun,
-    KeptCounts,
-    OnlyFromCounts,
-    model_options,
-    open_context,
-    open_progress,
-    warn_of_columns,
-)
+from tanager.classifiers import fitting, priors
 from tanager.classifiers.prediction import NetworkPredictor
-from tanager.classifiers.priors import (
-    check_class_weight,
-    class_shares,
-    network_prior,
-    set_class_prior,
-)
 from tanager.codes import Codebook, Rows, encode_rows, learn_codebook
 from tanager.counts import Trees
 from tanager.engines import Engine, FitContext
@@ -195,7 +181,7 @@ class BayesNetClassifier(NetworkPredictor):
         """
         return self._fit(X, y, sample_weight)
 
-    @OnlyFromCounts
+    @fitting.OnlyFromCounts
     def partial_fit(
         self,
         X: Any,
@@ -220,17 +206,17 @@ class BayesNetClassifier(NetworkPredictor):
             )
         self._kept_counts.check(self.structure, self.parameters)
         codebook, structure = self.network_.codebook, self.network_.structure
-        check_class_weight(self.class_weight, codebook.classes)
-        with open_progress(self.verbose) as progress:
-            context = open_context(self, progress)
+        priors.check_class_weight(self.class_weight, codebook.classes)
+        with fitting.open_progress(self.verbose) as progress:
+            context = fitting.open_context(self, progress)
             rows = encode_rows(codebook, X, y, sample_weight=sample_weight, context=context)
             with context.stage("parameters"):
                 sum_out = codebook.missing == "marginalize"
                 kept = self._kept_counts.add(rows, structure, context, sum_out=sum_out)
                 tables = kept.learner.from_counts(kept.classes, Trees(kept.families), context)
         given = codebook.classes, kept.sums
-        shares = class_shares(self.class_prior, *given)
-        tables = set_class_prior(tables, shares, self.class_weight, *given, counted=True)
+        shares = priors.class_shares(self.class_prior, *given)
+        tables = priors.set_class_prior(tables, shares, self.class_weight, *given, counted=True)
         # The drift reference only covers the first rows: better none than half of one.
         network = replace(self.network_, tables=tables, reference=None)
         return self._take(network, kept, self.info_.grown(rows.n_rows, context.info))
@@ -255,10 +241,11 @@ class BayesNetClassifier(NetworkPredictor):
         sample_weight: ArrayLike | str | None,
         classes: ArrayLike | None = None,
     ) -> Self:
-        with open_progress(self.verbose) as progress:
-            context = open_context(self, progress)
+        with fitting.open_progress(self.verbose) as progress:
+            context = fitting.open_context(self, progress)
             codebook, rows = self._encode(X, y, sample_weight, classes, context)
-            fit = FitRun(codebook, rows, model_options(self), context, self.checkpoint)
+            options = fitting.model_options(self)
+            fit = fitting.FitRun(codebook, rows, options, context, self.checkpoint)
             structure, tables = fit.learn_tables(fit.learn_structure())
             network, kept_counts = fit.make_network(structure, tables)
             if fit.store is not None:
@@ -266,7 +253,7 @@ class BayesNetClassifier(NetworkPredictor):
         return self._take(network, kept_counts, context.info)
 
     def _take(
-        self, network: Network, kept_counts: KeptCounts | None, info: Mapping[str, Any]
+        self, network: Network, kept_counts: fitting.KeptCounts | None, info: Mapping[str, Any]
     ) -> Self:
         """Set the fitted attributes from a network."""
         codebook = network.codebook
@@ -294,7 +281,7 @@ class BayesNetClassifier(NetworkPredictor):
                 "Pass the classes, or the name of their column in X."
             )
         self._allow_flags("audit")
-        known = network_prior(self.prior)
+        known = priors.network_prior(self.prior)
         if known is not None:  # its tables belong to its own codes
             if self.classes_ordered is not None:
                 raise ConfigurationError(
@@ -313,7 +300,7 @@ class BayesNetClassifier(NetworkPredictor):
         options |= {"classes": classes, "sample_weight": sample_weight, "bins": bins}
         with context.stage("codes"):
             codebook, rows = learn_codebook(X, y, context=context, **options)
-        warn_of_columns(codebook, context.info["codes"], rows.n_rows, X, y)
+        fitting.warn_of_columns(codebook, context.info["codes"], rows.n_rows, X, y)
         return codebook, rows
 
 

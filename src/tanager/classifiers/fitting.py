@@ -14,18 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tanager.classifiers import priors
 from tanager.classifiers.checkpoints import FitCheckpoint
 from tanager.classifiers.gaps import MOST_DRAWS, add_expected, complete_rows, expect_and_maximise
-from tanager.classifiers.priors import (
-    check_class_weight,
-    class_shares,
-    network_prior,
-    read_prior,
-    read_signs,
-    set_class_prior,
-    with_prior_arcs,
-    with_prior_rows,
-)
 from tanager.codes import Codebook, Rows
 from tanager.codes.hashing import Fold, fingerprint_rows
 from tanager.codes.targets import class_factors
@@ -218,7 +209,7 @@ class FitRun:
         context: FitContext,
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
-        check_class_weight(options["class_weight"], codebook.classes)
+        priors.check_class_weight(options["class_weight"], codebook.classes)
         self.codebook, self.rows, self.options, self.context = codebook, rows, options, context
         self.learner, self.plan = _plan(codebook, options, context)
         self.counts = self.filled = Counts(rows, context)
@@ -285,7 +276,7 @@ class FitRun:
         self.observed, plan = self.counts, self.plan
         with self.context.stage("parameters") as record:
             if plan.prior is not None and not self.learner.reads_prior_counts:
-                more = with_prior_rows(structure, self.filled, plan.prior)
+                more = priors.with_prior_rows(structure, self.filled, plan.prior)
                 self.counts = self.filled = Counts(more, self.context)
                 self.plan = plan = replace(plan, prior=None)
             self.learner = learner = self.learner.choose(structure, self.filled, plan)
@@ -303,7 +294,7 @@ class FitRun:
         """Return the network, and the counts if `partial_fit` may add to them."""
         learner, options, classes = self.learner, self.options, self.codebook.classes
         sums, seen, before = self.counts.classes, self.observed.classes, tables
-        shares = class_shares(options["class_prior"], classes, sums)
+        shares = priors.class_shares(options["class_prior"], classes, sums)
         asked = shares, options["class_weight"], classes, sums
         counted = isinstance(learner, CountLearner)
         if self.filled is not self.counts and not counted:
@@ -312,8 +303,8 @@ class FitRun:
             said = Network(self.codebook, structure, tables).log_joint_of_codes
             log_prior = tables.log_prior + fit_offsets(self.rows, said, sums, self.context)
             tables = replace(tables, log_prior=log_prior - np.logaddexp.reduce(log_prior))
-        tables = set_class_prior(tables, *asked, counted=counted)
-        prior_network = network_prior(options["prior"])
+        tables = priors.set_class_prior(tables, *asked, counted=counted)
+        prior_network = priors.network_prior(options["prior"])
         history = () if prior_network is None else prior_network.history
         held, calibration = before.held_out, None
         if held is not None and options["prior"] is None:  # prior rows may be held out
@@ -345,20 +336,19 @@ class FitRun:
         tables = replace(tables, log_prior=network.tables.log_prior)
         few = few_rows(len(tables.log_prior))
         joint = replace(network, tables=tables).log_joint_of_codes(others.codes[:, few])
-        ones = others.row_weights
-        return HeldOutRows(log_posterior(joint), others.labels[few], ones[few])
+        return HeldOutRows(log_posterior(joint), others.labels[few], others.row_weights[few])
 
 
 def _plan(
     codebook: Codebook, options: Mapping[str, Any], context: FitContext
 ) -> tuple[ParameterLearner, FitPlan]:
     """Return the parameter learner, and what it is asked for."""
-    structure, network = options["structure"], network_prior(options["prior"])
+    structure, network = options["structure"], priors.network_prior(options["prior"])
     if structure == "auto" and network is not None:
         structure = Fixed(dict(network.structure.parents))
     structure_learner, learner = resolve_pair(structure, options["parameters"])
-    prior, limits = read_prior(options["prior"], codebook), None
-    constraints = with_prior_arcs(options["constraints"], prior, codebook.domain.names)
+    prior, limits = priors.read_prior(options["prior"], codebook), None
+    constraints = priors.with_prior_arcs(options["constraints"], prior, codebook.domain.names)
     if constraints is not None:
         limits = constraints.resolve(codebook.domain.names, codebook.target.name)
     if options["monotonic"] and not isinstance(learner, GroupedLearner):
@@ -366,7 +356,7 @@ def _plan(
             f"monotonic has no meaning for parameters={options['parameters']!r}. Use 'layered'.",
             parameter="monotonic",
         )
-    signs = read_signs(options["monotonic"], codebook)
+    signs = priors.read_signs(options["monotonic"], codebook)
     numbers = tuple(column.middles for column in codebook.columns)
     return learner, FitPlan(context, structure_learner, signs, limits, prior, numbers=numbers)
 

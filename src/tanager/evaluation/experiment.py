@@ -17,26 +17,13 @@ from typing import Any, NamedTuple
 from tanager import __version__
 from tanager.codes.groups import check_bins
 from tanager.errors import ConfigurationError, invalid
+from tanager.evaluation import runs
 from tanager.evaluation.contenders import Contender
 from tanager.evaluation.datasets import Dataset, data_folder, find_dataset
 from tanager.evaluation.metrics import DEFAULT_METRICS, resolve_metrics
 from tanager.evaluation.protocol import CrossValidation, LearningCurve, Protocol
 from tanager.evaluation.results import Results
 from tanager.evaluation.runner import compute_cells, environment
-from tanager.evaluation.runs import (
-    FLAG,
-    NUMBER,
-    TABLE,
-    TEXT,
-    TEXTS,
-    WHOLE,
-    WHOLES,
-    Kind,
-    RunFile,
-    Schema,
-    check_cell,
-    check_keys,
-)
 from tanager.progress import Progress
 from tanager.sources.text import TextStyle
 
@@ -232,11 +219,11 @@ class Experiment:
         with ExitStack() as stack:
             if path is None:
                 path = Path(stack.enter_context(TemporaryDirectory())) / "run.jsonl"
-            run = stack.enter_context(RunFile(path))
+            run = stack.enter_context(runs.RunFile(path))
             run.begin({**self.to_dict(), "environment": environment()})
             done = {
                 record["cell"]: record
-                for record in (check_cell(cell, run.path.name) for cell in run.cells())
+                for record in (runs.check_cell(cell, run.path.name) for cell in run.cells())
                 if not (retry_failed and record["status"] == "failed")
             }
             reporter.start(self.name, len(cells), unit="cells")
@@ -309,26 +296,31 @@ def _is_plain(value: Any) -> bool:
     return isinstance(value, str | int | float)
 
 
-_PLAIN = Kind("texts, numbers, true or false, and lists and tables of them", _is_plain)
-_ENTRY = TEXT.otherwise(TABLE)
-_EXPERIMENT: Schema = {
-    "name": TEXT,
-    "seed": WHOLE,
-    "bins": TEXT.otherwise(WHOLE),
-    "protocol": TABLE,
-    **dict.fromkeys(("metrics", "keep"), TEXTS),
-    **dict.fromkeys(("datasets", "classifiers"), TEXTS.otherwise(TABLE)),
+_PLAIN = runs.Kind("texts, numbers, true or false, and lists and tables of them", _is_plain)
+_ENTRY = runs.TEXT.otherwise(runs.TABLE)
+_EXPERIMENT: runs.Schema = {
+    "name": runs.TEXT,
+    "seed": runs.WHOLE,
+    "bins": runs.TEXT.otherwise(runs.WHOLE),
+    "protocol": runs.TABLE,
+    **dict.fromkeys(("metrics", "keep"), runs.TEXTS),
+    **dict.fromkeys(("datasets", "classifiers"), runs.TEXTS.otherwise(runs.TABLE)),
 }
-_STYLE: Schema = {"na_values": TEXTS, "encoding": TEXT, "decimal": TEXT, "header": FLAG}
+_STYLE: runs.Schema = {
+    "na_values": runs.TEXTS,
+    "encoding": runs.TEXT,
+    "decimal": runs.TEXT,
+    "header": runs.FLAG,
+}
 _OF_COLUMNS = ("categorical", "classes_ordered", "dates", "drop", "monotonic", "ordered")
-_DATASET: Schema = {
-    **dict.fromkeys(_OF_COLUMNS, TEXTS),
-    **dict.fromkeys(("path", "target"), TEXT),
-    "train_rows": WHOLE,
+_DATASET: runs.Schema = {
+    **dict.fromkeys(_OF_COLUMNS, runs.TEXTS),
+    **dict.fromkeys(("path", "target"), runs.TEXT),
+    "train_rows": runs.WHOLE,
     **_STYLE,
 }
-_CURVE: Schema = {"sizes": WHOLES, "rounds": WHOLE, "test_share": NUMBER}
-_FOLDS: Schema = {"rounds": WHOLE, "folds": WHOLE, "stratified": FLAG}
+_CURVE: runs.Schema = {"sizes": runs.WHOLES, "rounds": runs.WHOLE, "test_share": runs.NUMBER}
+_FOLDS: runs.Schema = {"rounds": runs.WHOLE, "folds": runs.WHOLE, "stratified": runs.FLAG}
 
 
 def _parse(file: Path) -> dict[str, Any]:
@@ -349,14 +341,14 @@ def _parse(file: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{file.name} is not TOML: {error}.") from error
 
 
-def _checked(values: Mapping[str, Any], schema: Schema, where: str) -> dict[str, Any]:
+def _checked(values: Mapping[str, Any], schema: runs.Schema, where: str) -> dict[str, Any]:
     """Return a table after checking its keys and values; lists as tuples."""
     for key in values:
         if key not in schema:
             raise ConfigurationError(
                 f"{where}: {key[:80]!r} isn't valid. Allowed: {', '.join(sorted(schema))}."
             )
-    check_keys(values, schema, where, ConfigurationError)
+    runs.check_keys(values, schema, where, ConfigurationError)
     return {k: tuple(value) if isinstance(value, list) else value for k, value in values.items()}
 
 
@@ -383,7 +375,7 @@ def _contenders(given: Any, file: Path) -> list[Contender]:
         options = {"use": entry} if isinstance(entry, str) else dict(entry)
         if "use" not in options:
             raise ConfigurationError(f"{where}: classifier {name!r} doesn't say what to `use`.")
-        schema = {**dict.fromkeys(options, _PLAIN), "use": TEXT}
-        check_keys(options, schema, f"{where}, [{name}]", ConfigurationError)
+        schema = {**dict.fromkeys(options, _PLAIN), "use": runs.TEXT}
+        runs.check_keys(options, schema, f"{where}, [{name}]", ConfigurationError)
         found.append(Contender(name, options.pop("use"), options))
     return found

@@ -31,20 +31,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Rows
 from tanager.engines import FitContext
-from tanager.loglinear.curves import (
-    Signs,
-    Slant,
-    align,
-    basis,
-    column_bounds,
-    corner_matrix,
-    curve_basis,
-    fill_order,
-    relation,
-    signed_axes,
-    step_matrix,
-    with_line,
-)
+from tanager.loglinear import curves
 from tanager.loglinear.joining import Columns, Joint, Places, join_families, weigh_joints
 from tanager.numerics import Floats, Ints
 
@@ -111,7 +98,7 @@ class TableSteps:
 
     def bound(self, cells: Ints, signs: NDArray[np.int8]) -> None:
         """Bound all but the first of some cells, shape (n_contexts, n_ordered), by their sign."""
-        low, high = column_bounds(signs, self.low.shape[1])
+        low, high = curves.column_bounds(signs, self.low.shape[1])
         self.low[cells[:, 1:]] = low
         self.high[cells[:, 1:]] = high
 
@@ -132,9 +119,9 @@ class TableSteps:
                 continue
             size = prod(n_ordered[at] for at in inside)
             if len(inside) == 1:
-                matrix = step_matrix(size, size, smooth=False)
+                matrix = curves.step_matrix(size, size, smooth=False)
             else:
-                matrix = corner_matrix(*n_ordered, opposite=relation(*asked) < 0)
+                matrix = curves.corner_matrix(*n_ordered, opposite=curves.relation(*asked) < 0)
             cells = places[(..., *chosen)].reshape(-1, size)
             cells = cells[cells[:, 0] >= 0]
             self._parts.append((cells, matrix))
@@ -179,12 +166,12 @@ class Terms:
         columns: Columns,
         rows: Rows,
         context: FitContext,
-        signs: Signs | None = None,
-        slants: Sequence[Slant | None] = (),
+        signs: curves.Signs | None = None,
+        slants: Sequence[curves.Slant | None] = (),
     ) -> None:
         self.families = tuple(families)
         self.slants = tuple(slants) or (None,) * len(self.families)
-        self._signs: Signs = signs or {}
+        self._signs: curves.Signs = signs or {}
         self.columns, self.n_classes = columns, rows.domain.n_classes
         self.n_columns = 1 if self.n_classes == 2 else self.n_classes
         arities = columns.arities.tolist()
@@ -193,8 +180,8 @@ class Terms:
         weighed = weigh_joints(tables, columns, rows, context)
         masses = _family_masses(self.families, tables, weighed)
         for at, family in enumerate(self.families):
-            for axis in signed_axes(family, self._signs):
-                masses[at] = fill_order(masses[at], axis, columns.n_ordered[family[axis]])
+            for axis in curves.signed_axes(family, self._signs):
+                masses[at] = curves.fill_order(masses[at], axis, columns.n_ordered[family[axis]])
         self._blocks: list[SmoothTables | TableSteps] = [self._lay_out(masses)]
         self.mass[0] = rows.total_weight
         self.steps = self._find_steps() if self._signs else None
@@ -221,7 +208,7 @@ class Terms:
             where: Any = known > 0  # several features have cells for the joint values in rows
             if slant is not None:  # values outside the order have no cells
                 where = slice(len(slant.first)), slice(len(slant.second))
-                smooth[at], cells = [curve_basis(slant.n_bins)], slant.bins(known[where])
+                smooth[at], cells = [curves.curve_basis(slant.n_bins)], slant.bins(known[where])
                 sums = np.bincount(cells.ravel(), known[where].ravel(), slant.n_bins)
                 own = np.asarray(sums, np.float64)
             elif aligned is None and len(family) > 1:
@@ -252,9 +239,9 @@ class Terms:
         """Return the basis of a column; None if its scores are free."""
         arity, n_ordered = int(self.columns.arities[column]), self.columns.n_ordered[column]
         if column in self._signs:
-            return step_matrix(arity, n_ordered, smooth=True)
-        matrix, line = basis(arity, n_ordered), self.columns.lines.get(column)
-        return matrix if matrix is None or line is None else with_line(matrix, line)
+            return curves.step_matrix(arity, n_ordered, smooth=True)
+        matrix, line = curves.basis(arity, n_ordered), self.columns.lines.get(column)
+        return matrix if matrix is None or line is None else curves.with_line(matrix, line)
 
     def _align(
         self, family: tuple[int, ...], bases: list[Floats | None], mass: Floats
@@ -269,14 +256,14 @@ class Terms:
             # A sign's bounds apply to the parameters as they are.
             if matrix is not None and column not in self._signs:
                 along = mass.sum(axis=tuple(other for other in range(mass.ndim) if other != axis))
-                out[axis] = align(matrix, along)
+                out[axis] = curves.align(matrix, along)
         return out if any(matrix is not None for matrix in out) else None
 
     def _find_steps(self) -> TableSteps:
         """Return the cells whose scores rise or fall."""
         steps = TableSteps(self.n_cells, self.n_columns)
         for at, family in enumerate(self.families):
-            axes = signed_axes(family, self._signs)
+            axes = curves.signed_axes(family, self._signs)
             if not axes:
                 continue
             signs = [self._signs[family[axis]] for axis in axes]

@@ -16,15 +16,7 @@ import pyarrow as pa
 
 from tanager.errors import DataError, explaining, listed
 from tanager.escaping import cut
-from tanager.sources.formats import (
-    IpcTable,
-    ParquetTable,
-    TableFile,
-    read_whole,
-    reading,
-    save_stdin,
-    unify_schemas,
-)
+from tanager.sources import formats
 from tanager.sources.remote import RemoteFile, Stamp, find_remote, is_url, local_path
 from tanager.sources.source import BATCH_ROWS, Batches, Source, StoredPart, blank_table, check_names
 from tanager.sources.text import CsvTable, TextStyle, apply_style, widest_type
@@ -49,7 +41,7 @@ Found = tuple[Path | RemoteFile, tuple[str, ...]]  # a file, and the folders it 
 class FilePart(StoredPart):
     """A piece of a file; raises if the file has changed since it was opened."""
 
-    file: TableFile
+    file: formats.TableFile
     stamp: Stamp
     folders: dict[str, Any]  # the columns derived from folder names, constant in every row
     piece: Any
@@ -80,17 +72,17 @@ class FilePart(StoredPart):
 
     def explained(self) -> AbstractContextManager[None]:
         """Convert errors while reading to our own."""
-        return reading(self.file.path)
+        return formats.reading(self.file.path)
 
 
 def _open_all(paths: Sequence[Found], kind: str, style: TextStyle | None) -> Source:
     """Open files of one format with the same columns, concatenated."""
     values, folders = read_folders(paths)
     csv: Any = partial(CsvTable, style=style)
-    opener = {"csv": csv, "parquet": ParquetTable, "ipc": IpcTable}[kind]
-    files, parts = list[TableFile](), list[FilePart]()
+    opener = {"csv": csv, "parquet": formats.ParquetTable, "ipc": formats.IpcTable}[kind]
+    files, parts = list[formats.TableFile](), list[FilePart]()
     for (path, _), given in zip(paths, values, strict=True):
-        with reading(path):
+        with formats.reading(path):
             stamp = Stamp.of(path)
             files.append(file := opener(path))
         check_names([*file.schema.names, *folders.names])
@@ -102,9 +94,7 @@ def _open_all(paths: Sequence[Found], kind: str, style: TextStyle | None) -> Sou
             )
         parts += [FilePart(file, stamp, given, piece, n) for n, piece in file.pieces()]
     if not any(part.n_rows for part in parts):
-        raise DataError(
-            f"{files[0].path} has a header but no rows. Pass a file with at least one row."
-        )
+        raise DataError(f"{files[0].path} has a header but no rows. Pass a file with some rows.")
     schema, named = _common_schema(files), all(file.named for file in files)
     guessed = schema.names if files[0].guessed else ()
     return Source(pa.schema([*schema, *folders]), parts, named=named, guessed=guessed)
@@ -113,7 +103,7 @@ def _open_all(paths: Sequence[Found], kind: str, style: TextStyle | None) -> Sou
 def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> Source:
     """Open paths, globs or folders as one table; ``-`` is standard input."""
     if [str(path) for path in paths] == ["-"]:
-        paths = [save_stdin()]
+        paths = [formats.save_stdin()]
     if any(str(path) == "" for path in paths):
         raise DataError("The path is empty. Give a file, a glob or a folder; '.' is this folder.")
     found = [file for path in paths for file in find_files(path)]
@@ -125,7 +115,7 @@ def open_files(paths: Sequence[str | Path], style: TextStyle | None = None) -> S
         )
     kind = kinds.pop()
     if kind in ("json lines", "excel"):
-        source = read_whole([path for path, _ in found], kind)
+        source = formats.read_whole([path for path, _ in found], kind)
     else:
         source = _open_all(found, kind, style)
     return source if style is None or kind == "csv" else apply_style(source, style)
@@ -206,7 +196,7 @@ def _format(path: Path | RemoteFile) -> str:
     return FORMATS[suffix]
 
 
-def _common_schema(files: Sequence[TableFile]) -> pa.Schema:
+def _common_schema(files: Sequence[formats.TableFile]) -> pa.Schema:
     """Return types that can hold the data of all files; CSV types widen, if necessary to text."""
     names = files[0].schema.names
     schemas = [pa.schema([file.schema.field(name) for name in names]) for file in files]
@@ -215,4 +205,4 @@ def _common_schema(files: Sequence[TableFile]) -> pa.Schema:
     if files[0].guessed:
         kinds = zip(*(schema.types for schema in schemas), strict=True)
         return pa.schema(list(zip(names, map(widest_type, kinds), strict=True)))
-    return unify_schemas(schemas, "The files")
+    return formats.unify_schemas(schemas, "The files")

@@ -11,18 +11,7 @@ import pyarrow as pa
 
 from tanager.errors import ColumnTypeError, DataError, explaining, invalid
 from tanager.registry import load_plugin
-from tanager.sources.datasets import (
-    DATABASES,
-    is_dask_frame,
-    is_delta_folder,
-    open_dask,
-    open_dataset,
-    open_delta,
-    open_iceberg,
-    open_lake,
-    open_query,
-    open_relation,
-)
+from tanager.sources import datasets
 from tanager.sources.files import open_files
 from tanager.sources.gate import admit_column, complex_error, pandas_to_arrow
 from tanager.sources.plain import EXACT, check_columns
@@ -128,14 +117,14 @@ def _from_address(X: Any) -> Any:
     if not isinstance(given, str):
         return X
     scheme, mark, _ = given.partition("://")
-    if mark and scheme in DATABASES:
-        return open_query(given)
+    if mark and scheme in datasets.DATABASES:
+        return datasets.open_query(given)
     if mark and scheme.partition("+")[0] in ("delta", "iceberg"):
-        return open_lake(given)
+        return datasets.open_lake(given)
     read = load_plugin("tanager.sources", scheme) if mark and scheme not in IN_ARROW else None
     if read is not None:
         return read(given)
-    return open_lake(given) if is_delta_folder(given) else X
+    return datasets.open_lake(given) if datasets.is_delta_folder(given) else X
 
 
 def _open(X: Any) -> Source:
@@ -162,8 +151,8 @@ def _open(X: Any) -> Source:
         return _open_mapping(X)
     if isinstance(X, list | tuple):
         return _open_list(X)
-    if is_dask_frame(X):
-        return open_dask(X)
+    if datasets.is_dask_frame(X):
+        return datasets.open_dask(X)
     if hasattr(X, "to_frame") and not hasattr(X, "columns"):
         raise DataError(
             f"Expected 2D array, got a single column instead: X is a {type(X).__name__}. "
@@ -174,14 +163,14 @@ def _open(X: Any) -> Source:
         check_names([str(column) for column in X.columns])
         return Source.of_table(pandas_to_arrow(X))
     if hasattr(X, "scanner") and hasattr(X, "count_rows"):
-        return open_dataset(X)
+        return datasets.open_dataset(X)
     if name == "DuckDBPyRelation":
-        return open_relation(X)
+        return datasets.open_relation(X)
     # Recognised by name, so that nothing has to be imported.
     if (library, name) == ("deltalake", "DeltaTable"):
-        return open_delta(X)
+        return datasets.open_delta(X)
     if library == "pyiceberg" and name in ("Table", "StaticTable"):
-        return open_iceberg(X)
+        return datasets.open_iceberg(X)
     if hasattr(X, "__arrow_c_stream__"):
         hint = "Cast the column to a type that Arrow has."
         with explaining(f"The {name} cannot be read", hint, pa.ArrowInvalid):
