@@ -121,7 +121,7 @@ class TestIceberg:
         assert table.n_rows == sum(word == "b" for word in _rows(0)["word"].to_pylist())
 
     def test_names_that_lead_nowhere(self, iceberg):
-        with pytest.raises(ConfigurationError, match="does not name a table"):
+        with pytest.raises(ConfigurationError, match="names no table"):
             open_table("iceberg://local/visits")
         with pytest.raises(DataError, match="cannot be read"):
             open_table("iceberg://local/shop.absent")

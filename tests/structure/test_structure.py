@@ -134,7 +134,7 @@ def test_a_given_structure_is_checked():
         ({"a": ["z"]}, "'z', which is not a column"),
         ({"a": ["b"], "b": ["a"]}, "cycle among 'a', 'b'"),
         ({"a": ["a"]}, "distinct features other than itself"),
-        ({"a": "b"}, "give a list of names"),
+        ({"a": "b"}, "give a list"),
     ]:
         with pytest.raises(ConfigurationError, match=message):
             Fixed(parents).learn(counts, FitPlan(context()))

@@ -150,10 +150,8 @@ def _check_info(info: Any) -> dict[str, Any]:
     return kept
 
 
-def _restore(
-    header: Mapping[str, Any], parents: Mapping[str, tuple[str, ...]]
-) -> BayesNetClassifier:
-    stored = header.get("estimator")
+def _restore(head: Mapping[str, Any], parents: Mapping[str, tuple[str, ...]]) -> BayesNetClassifier:
+    stored = head.get("estimator")
     if stored is None:
         return BayesNetClassifier(Fixed(dict(parents)))
     if not isinstance(stored, dict):

@@ -45,9 +45,7 @@ def parse_signs(texts: Sequence[str]) -> dict[str, Any]:
         parts = [part.strip().rpartition(":") for part in asked.split(",")]
         good = all(sign in signs for _, _, sign in parts)
         if not (equals and name and good and (len(parts) == 1 or all(p[1] for p in parts))):
-            allowed = (
-                "a column and +1 or -1, such as age=+1, or a column and classes with their signs"
-            )
+            allowed = "a column and +1 or -1, such as age=+1, or a column and classes with signs"
             raise invalid("monotonic", text, f"{allowed}, such as age=low:-1,high:+1")
         by_class = {label: signs[sign] for label, colon, sign in parts if colon}
         found[name] = by_class or signs[parts[0][2]]
@@ -78,15 +76,13 @@ def read_signs(monotonic: Any, codebook: Codebook) -> dict[int, NDArray[np.int8]
                 f" names {name!r}, which has {n_ordered:,} ordered values. Allowed: at most "
                 f"{MOST_VALUES}. Use fewer bins, or merge values."
             )
-        signs = _class_signs(name, asked, codebook.classes, ordered=codebook.target.ordered)
+        signs = _signs_of(name, asked, codebook.classes, ordered=codebook.target.ordered)
         if n_ordered > 1 and len(signs) > 1:
             found[at] = signs
     return found
 
 
-def _class_signs(
-    name: str, asked: Any, classes: NDArray[Any], *, ordered: bool
-) -> NDArray[np.int8]:
+def _signs_of(name: str, asked: Any, classes: NDArray[Any], *, ordered: bool) -> NDArray[np.int8]:
     """Return each class's sign along a feature; only the outermost of ordered classes have one."""
     signs, labels = np.zeros(len(classes), np.int8), classes.tolist()
     where = f"[{name!r}]"

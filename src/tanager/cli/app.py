@@ -112,7 +112,8 @@ def tanager(
 
 def main() -> NoReturn:
     """Run the program on the arguments it was called with, and exit."""
-    signal.signal(signal.SIGTERM, _stop)
+    # Clean up on termination as on Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(run())
 
 
@@ -166,11 +167,6 @@ def _show_warning(message: Warning | str, category: type[Warning], *place: Any) 
         _say(f"note: {message}")
     else:
         print(warnings.formatwarning(message, category, *place[:2]), end="", file=sys.stderr)
-
-
-def _stop(*_: Any) -> None:
-    """Clean up on termination as on Ctrl-C."""
-    raise KeyboardInterrupt
 
 
 def _tell(error: BaseException) -> int:

@@ -79,9 +79,7 @@ def ask(
     network = Network.load(model)
     evidence = read_given(network, given or [])
     if (next_ is not None) + (best is not None) + sensitivity > 1:
-        raise ConfigurationError(
-            "--best, --next and --sensitivity can't be combined: pass one of them."
-        )
+        raise ConfigurationError("--best, --next and --sensitivity can't be combined: pass one.")
     if next_ is None and (costs is not None or budget is not None or exact or adaptive):
         raise ConfigurationError("--costs, --budget, --exact and --adaptive need --next.")
     if sensitivity and not (targets and all("=" in target for target in targets)):
@@ -93,8 +91,7 @@ def ask(
         plan: dict[str, Any] = {"prices": prices, "budget": budget, "among": among, "n": next_}
         tell(network.next_question(evidence, table, **plan, **how), as_json=as_json)
     elif sensitivity:
-        found = network.sensitivity(read_given(network, targets or []), evidence)
-        tell(found, as_json=as_json)
+        tell(network.sensitivity(read_given(network, targets or []), evidence), as_json=as_json)
     elif best is not None:
         _print_completions(network.most_probable(evidence, best, of=among), as_json=as_json)
     else:

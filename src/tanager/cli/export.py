@@ -133,9 +133,7 @@ def report(
     inputs = [model, *(data or ()), *([card] if card else ())]
     check_output(html, inputs, (*PAGES, ".md"), force=force)
     if not data and (strange := ", ".join(given_flags(context, *OF_DATA))):
-        raise ConfigurationError(
-            f"{strange} needs DATA. Pass the rows too, or leave these options out."
-        )
+        raise ConfigurationError(f"{strange} needs DATA. Pass the rows too, or omit these options.")
     network, table = Network.load(model), reading.open(data) if data else None
     if table is not None and target is None:
         target = network.codebook.target.name

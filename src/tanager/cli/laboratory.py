@@ -301,8 +301,7 @@ def print_comparison(results: Results, *, as_json: bool, details: bool = False) 
         out.print(f"[bold]{plain(name)}[/] failed: {plain(reason)}", soft_wrap=True)
     if len(failed) == len(results.classifiers):
         return
-    leading = leading_metric(results)
-    for metric in results.metrics if details else [leading]:
+    for metric in results.metrics if details else [leading_metric(results)]:
         out.print()
         _print_summary(out, results, summarize(results, metric))
     if not details:

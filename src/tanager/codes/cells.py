@@ -37,8 +37,7 @@ class CellCoder:
     """Codes a few rows: dicts, lists, small arrays and pandas DataFrames."""
 
     def __init__(self, codebook: Codebook) -> None:
-        self._codebook = codebook
-        self._names = codebook.domain.names
+        self._codebook, self._names = codebook, codebook.domain.names
         left_out = dict.fromkeys((str, int, float, bool, NoneType), lambda _: 0)
         ignored = [codebook.leaves_out(name) for name in self._names]
         pairs = zip(ignored, codebook.columns, strict=True)

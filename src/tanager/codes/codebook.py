@@ -237,7 +237,7 @@ class MatchedTable:
         elif names != codebook.domain.names:
             allowed = {*codebook.domain.names, *others, codebook.target.name}
             extra = [] if ignore_extra else [name for name in names if name not in allowed]
-            _refuse_names(codebook, names, extra, remedy)
+            _refuse(codebook, names, extra, remedy)
             names = codebook.domain.names
         pairs = zip(names, codebook.columns, strict=True)
         # The types of a CSV file are inferred from its rows: if a column of codes like '01'
@@ -304,9 +304,7 @@ def _complete(codebook: Codebook, source: Source) -> Source:
     return source.complete(absent) if absent and optional else source
 
 
-def _refuse_names(
-    codebook: Codebook, names: Sequence[str], extra: Sequence[str], remedy: str
-) -> None:
+def _refuse(codebook: Codebook, names: Sequence[str], extra: Sequence[str], remedy: str) -> None:
     """Raise if a table lacks features or has extra columns; name only what has to change."""
     absent = [name for name in codebook.domain.names if name not in set(names)]
     needed = [name for name in absent if not codebook.may_lack(name)] or absent

@@ -48,8 +48,7 @@ class Reading:
     @property
     def type(self) -> pa.DataType:
         """The type of the parsed values."""
-        kinds = {"number": pa.float64(), "date": pa.timestamp("s"), "nothing": pa.int64()}
-        return kinds[self.kind]
+        return {"number": pa.float64(), "date": pa.timestamp("s"), "nothing": pa.int64()}[self.kind]
 
     def read(self, array: pa.Array, name: str) -> pa.Array:
         """Return the parsed column; numbers and dates are left unchanged."""

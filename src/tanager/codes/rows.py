@@ -37,8 +37,7 @@ ADDED_ROWS = 1 << 48  # index of the first row that isn't from a source
 
 def code_dtype(arities: Ints) -> np.dtype[np.uint8] | np.dtype[np.uint16]:
     """Return the narrowest dtype that can hold every code and "unknown"."""
-    widest = int(arities.max(initial=0))
-    return np.dtype(np.uint8) if widest <= 255 else np.dtype(np.uint16)
+    return np.dtype(np.uint8) if int(arities.max(initial=0)) <= 255 else np.dtype(np.uint16)
 
 
 class EqualByArrays:
@@ -159,8 +158,7 @@ class Rows:
         weighted: bool,
         total_weight: float | None = None,
     ) -> None:
-        self.domain = domain
-        self.weighted = weighted
+        self.domain, self.weighted = domain, weighted
         self.held_out: Rows | None = None  # used instead of these rows when they are held out
         self._pieces = tuple(pieces)
         if total_weight is not None:

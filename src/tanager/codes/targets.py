@@ -165,8 +165,7 @@ def code_labels(
     """Return the class codes of labels, the first in row `start`; raise if a label is unseen."""
     check_no_null(labels, name or target.name, start)
     # As narrow as most features' codes, so the same kernel can be used.
-    narrow = code_dtype(np.array([target.arity]))
-    codes = np.empty(len(labels), dtype=narrow)
+    codes = np.empty(len(labels), dtype=code_dtype(np.array([target.arity])))
     target.encode(labels, codes)
     if len(codes) and int(codes.max()) >= target.arity:
         strange = labels[int(np.argmax(codes >= target.arity))].as_py()

@@ -299,8 +299,7 @@ class FamilyPass(Sums):
 def _add_keys(radix: Radix, counts: Floats | RunStack, keys: Ints, weights: Floats) -> None:
     """Add rows' keys to the counts of a family."""
     if isinstance(counts, RunStack):
-        run = collapse(keys, weights)
-        counts.add(*recode(radix, counts.radix, *run))
+        counts.add(*recode(radix, counts.radix, *collapse(keys, weights)))
     else:
         native.count_keys(keys[0], weights, counts)
 

@@ -101,10 +101,9 @@ class ExplainingAway(PairScore):
 def chance_cmi(classes: Floats, values: Sequence[Floats]) -> Iterator[tuple[slice, Floats]]:
     """Yield rows of the mean plug-in I(X_i; X_j | Y) over columns shuffled within classes.
 
-    The plug-in estimate is never negative and grows with the number of values: in 4,000 rows
-    a column of 4,000 names "explains" every other one. The mean is over all permutations (Vinh,
-    Epps and Bailey, JMLR 11, 2010, equation 24), computed from N(y) and N(x_i, y): no pass, no
-    random numbers.
+    The plug-in estimate is never negative and grows with the number of values: in 4,000 rows a
+    column of 4,000 names "explains" every other one. The mean is over all permutations (Vinh, Epps
+    and Bailey, JMLR 11, 2010, equation 24), computed from N(y) and N(x_i, y), without a pass.
     """
     n, total = len(values), float(classes.sum())
     parts = []
@@ -159,7 +158,9 @@ def _excess(a: Floats, b: Floats, n: float) -> Floats:
     """
     mean = np.minimum(np.outer(a, b) / n, np.minimum.outer(a, b))
     share_a, share_b = np.minimum(a / n, 1.0), np.minimum(b / n, 1.0)
-    excess = _poisson_excess(mean) * np.outer(1.0 - share_a, 1.0 - share_b)
+    grid, values = _poisson_excess()
+    excess = np.interp(np.log(np.maximum(mean, np.exp(grid[0]))), grid, values)
+    excess *= np.outer(1.0 - share_a, 1.0 - share_b)
     for few, other, target in ((a, b, excess), (b, a, excess.T)):
         for size in np.unique(few[few <= EXACT]):
             wider = other >= size  # sum over the smaller margin of a cell
@@ -205,14 +206,9 @@ def _factorial_table(n_bits: int) -> Floats:
     return np.array([lgamma(number + 1.0) for number in range(1 << n_bits)])
 
 
-def _poisson_excess(mean: Floats) -> Floats:
-    """Return E[k log k] - m log m of k ~ Poisson(m): 1/2 for large m, 0 at zero."""
-    grid, values = _poisson_table()
-    return np.interp(np.log(np.maximum(mean, np.exp(grid[0]))), grid, values)
-
-
 @lru_cache(maxsize=1)
-def _poisson_table() -> tuple[Floats, Floats]:
+def _poisson_excess() -> tuple[Floats, Floats]:
+    """Return log m and E[k log k] - m log m of k ~ Poisson(m): 1/2 for large m, 0 at zero."""
     grid = np.linspace(np.log(1e-9), np.log(500.0), 800)
     mean = np.exp(grid)
     k = np.arange(2, 701)

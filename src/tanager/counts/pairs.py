@@ -114,8 +114,7 @@ class RunStack:
     """
 
     def __init__(self, radix: Radix, max_cells: int) -> None:
-        self.radix = radix
-        self.max_cells = max_cells
+        self.radix, self.max_cells = radix, max_cells
         self._runs: list[tuple[Ints, Floats]] = []
 
     def add(self, keys: Ints, counts: Floats) -> None:
@@ -255,8 +254,7 @@ class PairPass(Sums):
 
     def __init__(self, domain: Domain, left: Ints, right: Ints) -> None:
         self.domain = domain
-        self.left = left.astype(np.int64)
-        self.right = right.astype(np.int64)
+        self.left, self.right = left.astype(np.int64), right.astype(np.int64)
         self.values = domain.arities[left] * domain.arities[right]
         cells = self.values * domain.n_classes
         self.start = starts_of(cells)[:-1]

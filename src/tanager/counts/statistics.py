@@ -49,10 +49,9 @@ from tanager.numerics import Floats, Ints, starts_of
 class Counts:
     """Sufficient statistics of the training rows, optionally leaving out one fold.
 
-    Singles (N(y), N(x, y)), pairs and families take one pass each on first use, and are kept;
-    the pass over the pairs gathers the singles, too, unless they are known. With `folds` every
-    count has the fold as an axis, so `without` computes the counts of the other folds by
-    subtraction.
+    Singles (N(y), N(x, y)), pairs and families take one pass each on first use, and are kept; the
+    pass over the pairs gathers the singles, too, unless they are known. With `folds` every count
+    has the fold as an axis, so `without` computes the counts of the other folds by subtraction.
 
     >>> import numpy as np
     >>> from tanager.codes import Domain, Rows
@@ -69,8 +68,7 @@ class Counts:
     """
 
     def __init__(self, rows: Rows, context: FitContext, folds: FoldPlan | None = None) -> None:
-        self.context = context
-        self.folds = folds
+        self.context, self.folds = context, folds
         self._n_folds = 1 if folds is None else folds.n_folds
         self._left_out: int | None = None
         self._gathered = _Gathered(rows, context, folds)
@@ -79,8 +77,7 @@ class Counts:
         """Return the counts of all rows outside one fold, without another pass."""
         assert self.folds is not None, "Counts without folds can't leave one out"
         view = Counts(self._gathered.rows, self.context, self.folds)
-        view._gathered = self._gathered
-        view._left_out = fold
+        view._gathered, view._left_out = self._gathered, fold
         return view
 
     def with_expected(self, structure: Families, added: Sequence[FamilyCounts]) -> Counts:
@@ -218,9 +215,7 @@ class _Gathered:
     """The counts so far, by (fold, class); shared by the counts of all folds."""
 
     def __init__(self, rows: Rows, context: FitContext, plan: FoldPlan | None) -> None:
-        self.rows = rows
-        self._context = context
-        self._plan = plan
+        self.rows, self._context, self._plan = rows, context, plan
         self._domain = rows.domain if plan is None else plan.domain(rows.domain)
         self._pairs: PairCounts | None = None
         self._families: dict[Family, FamilyCounts] = {}
@@ -308,8 +303,7 @@ class _SinglePass(Sums):
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
-        cells = domain.arities * domain.n_classes
-        self.start = starts_of(cells)
+        self.start = starts_of(domain.arities * domain.n_classes)
 
     def zero(self) -> tuple[Floats, Floats]:
         return np.zeros(self.domain.n_classes), np.zeros(int(self.start[-1]))

@@ -200,9 +200,7 @@ def _sums(node: Ints, counts: Floats, n_nodes: int) -> Floats:
 
 def tree_from_cells(codes: Ints, cells: Floats, arities: tuple[int, ...]) -> ContextTree:
     """Build the tree of sorted cells: codes of class, parents, feature, (n_variables, n_cells)."""
-    arity = arities[-1]
-    n_cells = cells.shape[0]
-    depth = codes.shape[0] - 1
+    arity, n_cells, depth = arities[-1], cells.shape[0], codes.shape[0] - 1
     none, zero = np.zeros(0, np.int64), np.zeros(1, np.int64)
     # Parents that weren't counted have empty levels.
     levels = [Level(none, none, zero, none, np.zeros(0), none)] * (len(arities) - 1 - depth)

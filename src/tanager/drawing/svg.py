@@ -86,8 +86,7 @@ def draw_svg(plan: DrawingPlan, *, interactive: bool = False, label: str = "The 
 
     interactive: whether features can be selected; otherwise it's one image with a legend below.
     """
-    layout = lay_out(plan)
-    rows = [] if interactive else legend_rows(plan)
+    layout, rows = lay_out(plan), [] if interactive else legend_rows(plan)
     width, height = drawing_size(layout, rows)
     drawing = {"plan": plan, "layout": layout, "legend_rows": rows, "width": width}
     drawing |= {"height": height, "interactive": interactive, "label": label}

@@ -236,8 +236,7 @@ def _descend(
     precision = cell_precisions(terms, strengths, relative)[:, None]
     # With it no direction is much steeper than another.
     scale = 1.0 / np.sqrt(_curvature(terms, class_shares) + precision)
-    units = scale.ravel()
-    centre = np.zeros(shape)
+    units, centre = scale.ravel(), np.zeros(shape)
     logs = np.log(np.maximum(class_shares, LEAST_SHARE))  # the class node's scores alone
     centre[0] = logs[1:] - logs[:1] if terms.n_columns == 1 else logs - logs.mean()
     spread = np.broadcast_to(precision, shape).ravel()

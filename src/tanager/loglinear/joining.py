@@ -169,8 +169,7 @@ class _WeighPass(Sums):
     """Weighs the joint values of some tables; exact, since the rows' weights are."""
 
     def __init__(self, sums: _Lookups) -> None:
-        self._sums = sums
-        self._start = starts_of(list(map(prod, sums.sizes)))
+        self._sums, self._start = sums, starts_of(list(map(prod, sums.sizes)))
 
     def zero(self) -> Floats:
         return np.zeros(int(self._start[-1]))

@@ -117,8 +117,7 @@ def minimise(
     report: called at the start and after each iteration.
 
     Steps are shortened by a parabola if the value doesn't decrease as predicted. With bounds,
-    parameters at a bound that the next step would cross stay fixed, and steps are projected onto
-    the bounds.
+    parameters at a bound that the next step would cross stay fixed, and steps are projected on it.
 
     Nocedal (1980), DOI 10.1090/S0025-5718-1980-0572855-7: limited-memory BFGS. Bertsekas (1982),
     DOI 10.1137/0320018: projected Newton steps. Polak and Ribière (1969): conjugate gradients.
@@ -298,10 +297,8 @@ class _Newton:
 
     shortest = 0.1
 
-    def __init__(
-        self, curvature: Curvature, first_step: float | None, bounds: Bounds | None
-    ) -> None:
-        self._curvature, self._first_step, self._bounds = curvature, first_step, bounds
+    def __init__(self, curvature: Curvature, first: float | None, bounds: Bounds | None) -> None:
+        self._curvature, self._first_step, self._bounds = curvature, first, bounds
 
     def direction(self, at: Floats, gradient: Floats) -> tuple[Floats, float]:
         """Return the step of limited-memory BFGS, and its length."""

@@ -239,13 +239,11 @@ class _ScorePass(Sums):
         return np.concatenate([np.zeros((0, self.tables.shape[1])), *ordered])
 
 
-def fit_offsets(
-    rows: Rows, log_joint: LogJoint, class_counts: Floats, context: FitContext
-) -> Floats:
+def fit_offsets(rows: Rows, log_joint: LogJoint, counted: Floats, context: FitContext) -> Floats:
     """Return the offset of each class, shape (n_classes,), with mean zero over those with rows.
 
     `log_joint` returns the scores of coded rows; it must be picklable, and a row's result must not
-    depend on its chunk. A class without rows (`class_counts`) keeps its score, and is excluded
+    depend on its chunk. A class without rows (`counted`) keeps its score, and is excluded
     from the predictions of the others.
 
     About five passes, one per evaluation. First each class's score moves by the logarithm of its
@@ -255,11 +253,11 @@ def fit_offsets(
 
     Darroch and Ratcliff (1972), DOI 10.1214/aoms/1177692379: iterative scaling.
     """
-    n_classes, seen = len(class_counts), np.flatnonzero(class_counts > 0)
+    n_classes, seen = len(counted), np.flatnonzero(counted > 0)
     if len(seen) < 2:
         return np.zeros(n_classes)
     grid = 2.0 ** (50 - ceil(log2(rows.total_weight)))
-    offsets, wanted = np.full(n_classes, NEVER), class_counts[seen]
+    offsets, wanted = np.full(n_classes, NEVER), counted[seen]
 
     def predict(free: Floats) -> _Predicted:
         offsets[seen] = free
@@ -282,7 +280,7 @@ def fit_offsets(
     tol = LEAST_GAIN / max(found.loss, 1.0)
     end = minimise(objective, free / scale, max_iter=MAX_ITER, tol=tol, first_step=0.5)
     offsets[seen] = end.at * scale - (end.at * scale).mean()
-    return np.where(class_counts > 0, offsets, 0.0)
+    return np.where(counted > 0, offsets, 0.0)
 
 
 class _Predicted(NamedTuple):

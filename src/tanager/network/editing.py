@@ -313,19 +313,17 @@ def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
     return logs - chance[..., None], share, chance
 
 
-def _smooth(
-    network: Network, feature: str, effects: Floats, chance: Floats, neighbours: Any
-) -> None:
-    """Average the effect of each interval over its neighbours, weighted by probability."""
+def _smooth(network: Network, feature: str, effects: Floats, chance: Floats, beside: Any) -> None:
+    """Average the effect of each interval over its beside, weighted by probability."""
     column = network.codebook.columns[network.structure.names.index(feature)]
-    n = column.n_ordered  # the code of "missing" has no neighbours
+    n = column.n_ordered  # the code of "missing" has no beside
     if n == 0:
         raise ConfigurationError(
             f"{feature!r} has no order to smooth along; numbers and ordered categories have. "
             "Use effect=... or neutralise=True."
         )
-    check_count("smooth", neighbours, 1)
-    near = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= neighbours
+    check_count("smooth", beside, 1)
+    near = np.abs(np.subtract.outer(np.arange(n), np.arange(n))) <= beside
     weights = np.where(near, chance[..., None, :n], -np.inf)  # (*parents, value, neighbour)
     effects[..., :n, :] = np.exp(log_softmax(weights, axis=-1)) @ effects[..., :n, :]
 
@@ -383,8 +381,7 @@ def _forbid(network: Network, feature: str) -> Network:
     structure = network.structure
     if len(structure.selected) == 1:
         raise ConfigurationError(f"{feature!r} is the only feature left, so it can't be removed.")
-    information = NetworkInformation(network)
-    index = structure.names.index(feature)
+    information, index = NetworkInformation(network), structure.names.index(feature)
     parents, families = [], []
     places = structure.features, structure.parent_indices, network.tables.families
     for name, held, table in zip(*places, strict=True):

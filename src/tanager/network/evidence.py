@@ -58,8 +58,7 @@ class OneOf(Evidence):
 class Interval(Evidence):
     """The number, date or duration is greater than `low` and at most `high`.
 
-    A bin that's partly inside counts in proportion: values are assumed to be uniform within
-    their bin.
+    A bin that's partly inside counts in proportion, as if values were uniform within it.
 
     Parameters
     ----------
@@ -316,7 +315,7 @@ def _covered(network: Network, column: Column, given: Interval) -> Floats:
     low, high = number(given.low, -np.inf), number(given.high, np.inf)
     if not low < high:
         raise ConfigurationError(
-            f"{column.name!r}: {given!r} is empty. `low` must be less than `high`."
+            f"{column.name!r}: {given!r} is empty: `low` must be below `high`."
         )
     edges, part = column_edges(column), np.zeros(column.arity)
     left, right = edges[:-1].copy(), edges[1:].copy()

@@ -195,8 +195,9 @@ def explain_row(model: Any, row: Any, *, target: Any = None, against: Any = None
     [('prior', 0.0), ('x0', 2.4), ('x1', 0.61)]
     """
     network, row = network_of(model), as_row(row)
-    if isinstance(row, Mapping) and not any(map(_is_column, row.values())):
-        row = [row]
+    if isinstance(row, Mapping):  # of cells, or of columns
+        sized = (one for one in row.values() if not isinstance(one, str | bytes))
+        row = row if any(hasattr(one, "__len__") for one in sized) else [row]
     codes = network.codebook.encode(row)
     if codes.shape[1] != 1:
         raise DataError(f"explain_row takes one row; the table has {codes.shape[1]}.")
@@ -312,8 +313,3 @@ def _fit(name: Any) -> str:
 
 def _plain(label: Any) -> Any:
     return label if isinstance(label, bool | int | float | str) else str(label)
-
-
-def _is_column(value: Any) -> bool:
-    """Whether a mapping's value is a column of a table, not a cell of a row."""
-    return hasattr(value, "__len__") and not isinstance(value, str | bytes)

@@ -156,8 +156,7 @@ class _Graph:
 
 def _divide(joint: Floats, total: Floats) -> Floats:
     """Return joint / total, or uniform values in contexts that can't occur."""
-    uniform = np.full(joint.shape, 1.0 / joint.shape[-1])
-    return np.divide(joint, total, out=uniform, where=total > 0)
+    return np.divide(joint, total, out=np.full(joint.shape, 1.0 / joint.shape[-1]), where=total > 0)
 
 
 class _Coding(NamedTuple):

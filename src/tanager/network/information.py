@@ -1,7 +1,6 @@
 """What a network implies about its variables: marginals, information, removing an edge.
 
-All results are properties of the network's joint distribution; no data is read. Information is in
-nats.
+All results are properties of the network's joint distribution, in nats; no data is read.
 """
 
 from __future__ import annotations
@@ -275,10 +274,8 @@ def log_odds(joint: Floats, target: int) -> Floats:
 
 def _log_conditional(joint: Floats) -> Floats:
     """Return log P(feature | all else) from a joint (*parents, feature, class)."""
-    total = joint.sum(axis=-2, keepdims=True)
-    uniform = 1.0 / joint.shape[-2]
-    share = np.divide(joint, total, out=np.full(joint.shape, uniform), where=total > 0)
-    return log_or_zero(share)
+    total, uniform = joint.sum(axis=-2, keepdims=True), 1.0 / joint.shape[-2]
+    return log_or_zero(np.divide(joint, total, out=np.full(joint.shape, uniform), where=total > 0))
 
 
 def _information_beyond(joint: Floats, groups: Groups, within: Floats) -> float:

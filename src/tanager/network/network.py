@@ -248,8 +248,7 @@ class Network:
         selected = np.array(structure.selected, np.int64)
         out = np.zeros((codes.shape[1], arities.shape[0], self.log_prior.shape[0]))
         out[:, selected] = self.tables.terms(structure, codes, arities)
-        unknown = codes[selected] >= arities[selected, None]
-        rows = np.flatnonzero(unknown.any(axis=0))
+        rows = np.flatnonzero((codes[selected] >= arities[selected, None]).any(axis=0))
         if rows.size:
             partial = np.repeat(arities[:, None].astype(codes.dtype), rows.size, axis=1)
             before = self.log_joint_of_codes(partial)

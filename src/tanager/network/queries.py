@@ -302,15 +302,12 @@ def _generator(random_state: Any) -> np.random.Generator:
         raise invalid("random_state", random_state, allowed) from None
 
 
-def _pick(
-    contexts: NDArray[np.int64], logs: Floats, rng: np.random.Generator
-) -> NDArray[np.uint16]:
+def _pick(places: NDArray[np.int64], logs: Floats, rng: np.random.Generator) -> NDArray[np.uint16]:
     """Draw one value per row from the distribution of its context, logs (n_contexts, n_values)."""
     top = logs.max(axis=1, keepdims=True)
     weights = np.exp(logs - np.where(np.isneginf(top), 0.0, top))
-    out = np.empty(len(contexts), np.uint16)
-    cumulative = np.cumsum(weights, axis=1)
-    native.draw_values(np.ascontiguousarray(contexts), cumulative, rng.random(len(contexts)), out)
+    out, cumulative = np.empty(len(places), np.uint16), np.cumsum(weights, axis=1)
+    native.draw_values(np.ascontiguousarray(places), cumulative, rng.random(len(places)), out)
     return out
 
 

@@ -192,7 +192,7 @@ def add_unknown_sums(
     if structure.max_parents == 0 or codes.shape[1] == 0:
         return
     if structure.max_parents > 1 or any(isinstance(t, TreeTable) for t in tables.families):
-        _add_by_row(tables, structure, codes, arities, log_joint)
+        _by_row(tables, structure, codes, arities, log_joint)
         return
     order = structure.topological_order()
     features = np.array([structure.selected[at] for at in order], np.int64)
@@ -203,9 +203,7 @@ def add_unknown_sums(
     native.add_forest_sums(codes, arities, features, parents, flat, start, log_joint)
 
 
-def _add_by_row(
-    tables: Tables, structure: Structure, codes: Codes, arities: Ints, out: Floats
-) -> None:
+def _by_row(tables: Tables, structure: Structure, codes: Codes, arities: Ints, out: Floats) -> None:
     sums = Unknown(structure, tables, arities, ROW_CELLS).log_sums(codes)
     entangled = np.flatnonzero(np.isnan(sums[:, 0]))
     sums[entangled] = 0.0
@@ -238,23 +236,21 @@ class _Forward:
     parents, the last ones are fixed at their most probable value.
     """
 
-    def __init__(
-        self, tables: Tables, structure: Structure, arities: Ints, missing: set[int]
-    ) -> None:
+    def __init__(self, tables: Tables, structure: Structure, arities: Ints, gaps: set[int]) -> None:
         self.tables, self.arities, self.features = tables, arities, structure.selected
         self.n_classes = tables.log_prior.shape[0]
         order = structure.topological_order()
         summed: set[int] = set()  # unknown features with known descendants
         for at in reversed(order):
-            if self.features[at] not in missing or self.features[at] in summed:
-                summed.update(missing.intersection(structure.parent_indices[at]))
+            if self.features[at] not in gaps or self.features[at] in summed:
+                summed.update(gaps.intersection(structure.parent_indices[at]))
         scopes = []
         # For each family: its index, members, unknown members to sum over, and those fixed.
         self.steps: list[tuple[int, Ints, tuple[int, ...], list[int]]] = []
         for at in order:
             members, feature = family_members(structure, at), self.features[at]
             scope = tuple(int(m) for m in members if int(m) in summed)
-            if not scope or (feature in missing and feature not in summed):
+            if not scope or (feature in gaps and feature not in summed):
                 continue
             scopes.append(scope)
             parents, fixed = [member for member in scope if member != feature], []

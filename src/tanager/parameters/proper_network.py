@@ -124,8 +124,7 @@ def fit_inputs(
     work = max(sum(score.size for score in scores), 1)
     iterations = int(min(MAX_ITERATIONS, max(max_work // work, 5)))
     first = FIRST_STEP / max(len(scores), 1) ** 0.5
-    start = np.zeros(goal.size)
-    found = minimise(objective, start, max_iter=iterations, tol=tol, first_step=first)
+    found = minimise(objective, np.zeros(goal.size), max_iter=iterations, tol=tol, first_step=first)
     end, missed = share(found.at), np.inf
     if observed is None:
         return layout.split(end.logs), end.log_prior

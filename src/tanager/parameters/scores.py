@@ -102,8 +102,7 @@ class FamilyCells:
     def step(self, prefix: Ints, depth: int, value: Ints) -> Ints:
         """Return the contexts with one more parent, from those of `depth` and its values, or -1."""
         arity = self.shape[depth]
-        wanted = prefix * arity + value
-        known = (prefix >= 0) & (value < arity)
+        wanted, known = prefix * arity + value, (prefix >= 0) & (value < arity)
         if self.contexts is None:
             return np.where(known, wanted, -1)
         nodes = self.contexts.nodes(depth + 1)

@@ -77,8 +77,7 @@ class Unknown:
         out = np.zeros((codes.shape[1], self.tables.log_prior.shape[0]))
         out[relevant.any(axis=0)] = np.nan
         for rows in self._batches(relevant):
-            some = codes[:, rows]
-            out[rows] = _Batch(self, some, unknown[:, rows], relevant[:, rows], None).sums
+            out[rows] = _Batch(self, codes[:, rows], unknown[:, rows], relevant[:, rows], None).sums
         return out
 
     def expected(
@@ -95,8 +94,7 @@ class Unknown:
         """
         known = self.tables.log_joint(self.structure, chunk.codes, self.arities)
         log_likelihood[:] = known[np.arange(chunk.n_rows), chunk.labels]
-        first = self._connected(self._unknown(chunk.codes))
-        for alike in self._alike(chunk, first):
+        for alike in self._alike(chunk, self._connected(self._unknown(chunk.codes))):
             sums = np.full(alike.codes.shape[1], np.nan)
             for some in self._batches(alike.summed):
                 codes, summed = np.ascontiguousarray(alike.codes[:, some]), alike.summed[:, some]

@@ -86,8 +86,7 @@ def plot_network(
     else:
         graph = network_graph(network_of(model))
     plan = plan_drawing(graph, fold=fold)
-    layout = lay_out(plan, max_width)
-    rows = svg.legend_rows(plan)
+    layout, rows = lay_out(plan, max_width), svg.legend_rows(plan)
     width, height = svg.drawing_size(layout, rows)
     if ax is None:
         from tanager.report.shown import ShownAxes, ShownFigure
@@ -109,8 +108,7 @@ def plot_network(
 
 def _confidence_graph(model: EdgeConfidence) -> DrawnGraph:
     """Return the averaged structure, arrows weighted by the share of structures with them."""
-    structure = model.structure()
-    strength = model.arcs + model.arcs.T
+    structure, strength = model.structure(), model.arcs + model.arcs.T
     edges = [(p, child) for child, above in enumerate(structure.parent_indices) for p in above]
     carried = {edge: float(strength[edge]) for edge in edges}
     parents, text = structure.parent_positions(), f"share of {model.rounds} structures"
@@ -240,8 +238,7 @@ def plot_effect(
     column = network.codebook.columns[at]
     interval = None
     if X is not None:
-        rows = read_rows(network, X, y)
-        counts = rows.value_counts(at)
+        counts = read_rows(network, X, y).value_counts(at)
         groups = pool_neighbours(counts.sum(axis=1), column.n_ordered, MAX_INTERVALS)
         if not isinstance(column, NumericColumn):
             groups = np.arange(column.arity, dtype=np.uint16)

@@ -89,8 +89,7 @@ def plot_explanation(
     p = explanation.probabilities[explanation.classes.index(explanation.target)]
     ax.set_title(f"P({shown} | row) = {p:.3f}")
     if said:
-        text = "\n".join(map(literal, said))
-        ax.figure.supxlabel(text, x=0.01, ha="left", size=7, color=MUTED)
+        ax.figure.supxlabel("\n".join(map(literal, said)), x=0.01, ha="left", size=7, color=MUTED)
     return ax
 
 
@@ -179,17 +178,14 @@ def plot_beeswarm(
         bar.outline.set_visible(False)
     names = network.codebook.domain.names
     name_rows(ax, [fitting(names[feature], 32) for feature in order])
-    ax.set_xlabel(_odds_label(network, target, against))
-    return ax
-
-
-def _odds_label(network: Network, target: Any, against: Any) -> str:
-    classes = network.codebook.classes.tolist()
+    classes, other = network.codebook.classes.tolist(), ""
     if target is None and len(classes) > 2:
-        return "contribution to the log-odds of each row's prediction"
-    one = fitting(classes[1] if target is None else target)
-    other = "" if against is None else f" against {fitting(against)}"
-    return f"contribution to the log-odds of {one}{other}"
+        one = "each row's prediction"
+    else:
+        one = fitting(classes[1] if target is None else target)
+        other = "" if against is None else f" against {fitting(against)}"
+    ax.set_xlabel(f"contribution to the log-odds of {one}{other}")
+    return ax
 
 
 def _levels(network: Network, codes: NDArray[Any], feature: int) -> Floats:
@@ -238,8 +234,7 @@ def plot_comparison(results: Results, metric: str | None = None, *, ax: Axes | N
     if intervals is None:
         raise DataError(f"no dataset has {metric!r} for every classifier: there's nothing to plot.")
     n = len(intervals.names)
-    ax = axes(ax, 6.2, 0.8 + 0.28 * max(n, 2))
-    rows = np.arange(n)
+    ax, rows = axes(ax, 6.2, 0.8 + 0.28 * max(n, 2)), np.arange(n)
     ax.hlines(rows, intervals.lows, intervals.highs, color=CYCLE[0], lw=2.2, alpha=0.45)
     ax.scatter(intervals.centers, rows, s=34, color=CYCLE[0], zorder=3)
     name_rows(ax, [fitting(name, 36) for name in intervals.names])

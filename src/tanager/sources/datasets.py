@@ -120,9 +120,7 @@ def _load_iceberg(url: str) -> Source:
     parts = urlsplit(url)
     name = unquote(parts.path.strip("/"))
     if not parts.netloc or "." not in name:
-        raise ConfigurationError(
-            f"{url} does not name a table. Write iceberg://catalog/namespace.table."
-        )
+        raise ConfigurationError(f"{url} names no table. Write iceberg://catalog/namespace.table.")
     with _opening(url):
         table = load_catalog(parts.netloc).load_table(name)
     return open_iceberg(table, _whole(dict(parse_qsl(parts.query)), "snapshot", url))
@@ -184,8 +182,7 @@ class _DataFile(StoredPart):
         from pyiceberg.expressions import AlwaysTrue
         from pyiceberg.io.pyarrow import ArrowScan
 
-        wanted = self.stored.select(*schema.names)
-        scan = ArrowScan(self.metadata, self.io, wanted, AlwaysTrue())
+        scan = ArrowScan(self.metadata, self.io, self.stored.select(*schema.names), AlwaysTrue())
         return iter(scan.to_record_batches([self.task]))
 
 

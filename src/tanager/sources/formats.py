@@ -114,8 +114,7 @@ class ParquetTable(TableFile):
         self._dictionaries = {one.name: pa.dictionary(pa.int32(), one.type) for one in texts}
         self.schema = plain_schema(cast_schema(stored, self._dictionaries))
         self.n_rows = metadata.num_rows
-        groups = range(metadata.num_row_groups)
-        self._group_rows = [metadata.row_group(i).num_rows for i in groups]
+        self._group_rows = [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
         if sum(self._group_rows) != self.n_rows or min(self._group_rows, default=0) < 0:
             raise pa.ArrowInvalid("its groups of rows do not add up to its number of rows")
 
@@ -155,8 +154,7 @@ class IpcTable(TableFile):
             import pyarrow.dataset as ds
 
             with open_bytes(path) as handle:
-                whole = ds.IpcFileFormat().make_fragment(handle)
-                self.n_rows = int(whole.count_rows())
+                self.n_rows = int(ds.IpcFileFormat().make_fragment(handle).count_rows())
         else:
             # The number of rows of a stream is only known after reading it.
             first = pa.schema([self.schema.field(0)])

@@ -38,8 +38,7 @@ def plain_array(values: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.A
         bits = np.packbits(np.asarray(values, dtype=np.bool_), bitorder="little")
         buffers = [None, pa.py_buffer(bits)]
     else:
-        numbers = np.ascontiguousarray(values, dtype=numpy_dtype(kind))
-        buffers = [None, pa.py_buffer(numbers)]
+        buffers = [None, pa.py_buffer(np.ascontiguousarray(values, dtype=numpy_dtype(kind)))]
     return pa.Array.from_buffers(kind, len(values), buffers)
 
 

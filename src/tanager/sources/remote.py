@@ -171,8 +171,7 @@ def _list(store: Any, folder: str, *, recursive: bool = True) -> list[str]:
     """Return the paths of all files in a folder, sorted."""
     from pyarrow import fs
 
-    selector = fs.FileSelector(folder.rstrip("/"), recursive=recursive)
-    entries = store.get_file_info(selector)
+    entries = store.get_file_info(fs.FileSelector(folder.rstrip("/"), recursive=recursive))
     return sorted(entry.path for entry in entries if entry.type == fs.FileType.File)
 
 
@@ -231,7 +230,6 @@ def upload(file: BinaryIO, url: str) -> None:
     file.seek(0)
     with _reaching(url):
         if not isinstance(store, fs.S3FileSystem | fs.GcsFileSystem):
-            folder = str(PurePosixPath(target).parent)
-            store.create_dir(folder, recursive=True)
+            store.create_dir(str(PurePosixPath(target).parent), recursive=True)
         with store.open_output_stream(target, compression=None) as stream:
             shutil.copyfileobj(file, stream, 1 << 24)

@@ -118,8 +118,7 @@ class ArrayPart(SourcePart):
         """Yield the rows, transposed once to make the columns contiguous."""
         matrix = self.matrix(schema.names)
         assert matrix is not None
-        by_column = np.ascontiguousarray(matrix.T)
-        arrays = [pa.array(values, from_pandas=True) for values in by_column]
+        arrays = [pa.array(values, from_pandas=True) for values in np.ascontiguousarray(matrix.T)]
         yield pa.RecordBatch.from_arrays(arrays, schema.names)
 
 

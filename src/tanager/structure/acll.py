@@ -143,8 +143,7 @@ class ACLL(StructureLearner):
         score, alone = _EdgeScore(beta, floor), np.empty(domain.n_features)
         for at, joint in enumerate(counts.values):
             score.joint(joint[None], alone[at : at + 1])
-        scores = counts.score_pairs(score, decimals=None)
-        gains = scores - alone  # [parent, child]
+        gains = counts.score_pairs(score, decimals=None) - alone  # [parent, child]
         if plan.limits is None:
             parents = maximum_arborescence(gains)
         else:
@@ -152,7 +151,9 @@ class ACLL(StructureLearner):
             parents = maximum_branching(gains, plan.limits)
         edges = [(int(p), child) for child, p in enumerate(parents) if p >= 0]
         families = float(alone.sum() + sum(gains[edge] for edge in edges))
-        families += _prior_score(counts.classes, beta, floor)
+        weight = counts.classes + beta * counts.classes.sum()  # the class's term in equation 28
+        clipped = np.maximum(weight, floor)
+        families += float((weight * np.log(clipped / clipped.sum())).sum())
         plan.context.record("structure").update(beta=beta, score=families)
         return Structure.from_tree(domain.names, parents)
 
@@ -194,13 +195,6 @@ def _weigh(
     mass = np.full((int(cells[0].max(initial=-1)) + 1, n_classes), arity * pseudo_count)
     np.add.at(mass, cells[0], np.maximum(weight - pseudo_count, 0.0))
     return FamilyWeights(cell.ravel(), label, cells[0], weight, np.log(mass))
-
-
-def _prior_score(class_counts: Floats, beta: float, pseudo_count: float) -> float:
-    """Return the class's own term in equation 28."""
-    weight = class_counts + beta * class_counts.sum()
-    clipped = np.maximum(weight, pseudo_count)
-    return float((weight * np.log(clipped / clipped.sum())).sum())
 
 
 @dataclass(frozen=True)

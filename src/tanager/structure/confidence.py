@@ -103,8 +103,7 @@ class EdgeConfidence(EqualByArrays):
     @property
     def threshold(self) -> float:
         """Scutari's threshold: edges that occur more often than this are significant."""
-        upper = np.triu_indices(len(self.names), 1)
-        return confidence_threshold((self.arcs + self.arcs.T)[upper])
+        return confidence_threshold((self.arcs + self.arcs.T)[np.triu_indices(len(self.names), 1)])
 
     def edges(self, threshold: float = 0.0) -> list[SureEdge]:
         """Return the edges that occur more often than a threshold, most confident first."""

@@ -44,8 +44,7 @@ class Arborescence(ParentSearch):
 
     def __init__(self, slots: Slots, *schedule: Any) -> None:
         super().__init__(*schedule)
-        n = slots.column.shape[0]
-        used = slots.used()
+        n, used = slots.column.shape[0], slots.used()
         self._child, self._slot = np.nonzero(used)
         self._parent = np.where(slots.column[used] == NO_PARENT, n, slots.column[used])
         self._slot_of = np.zeros((n, n + 1), np.int64)
@@ -64,8 +63,7 @@ class Arborescence(ParentSearch):
         """Go back through the marginals: their Jacobian, the Gibbs covariance, is symmetric."""
         n, child, parent = self._n, self._child, self._parent
         log_weights = (scores - scores.max(axis=1, keepdims=True)) / tau
-        weights = np.zeros((n + 1, n))
-        moved = np.zeros((n + 1, n))
+        weights, moved = np.zeros((n + 1, n)), np.zeros((n + 1, n))
         weights[parent, child] = np.exp(np.maximum(log_weights, FLOOR)[child, self._slot])
         moved[parent, child] = weights[parent, child] * by_choice[child, self._slot]
         inverse: Floats = np.linalg.inv(_laplacian(weights)).astype(np.float64, copy=False)
@@ -329,11 +327,9 @@ def _image_shape(given: tuple[int, int] | None, n: int) -> tuple[int, int]:
     return height, width
 
 
-def _given(
-    candidates: Mapping[str, Sequence[str]], limits: Limits, *, free: bool
-) -> list[list[int]]:
+def _given(asked: Mapping[str, Sequence[str]], limits: Limits, *, free: bool) -> list[list[int]]:
     names = limits.names
-    chosen = parents_by_index(candidates, names, "candidates")
+    chosen = parents_by_index(asked, names, "candidates")
     kept = [[p for p in pool if limits.allowed[i, p]] for i, pool in enumerate(chosen)]
     for child, parents in enumerate(chosen):
         of = f"The candidates of {names[child]!r}"

@@ -213,8 +213,7 @@ class RunningJoint:
         if self._packed_bytes + 8 * size > self._kept_bytes:
             return None
         self._packed_bytes += 8 * size
-        n = widths.shape[0]
-        start = starts_of(sizes)
+        n, start = widths.shape[0], starts_of(sizes)
         empty, none = np.empty((2, size), np.int32), np.zeros((2, n), np.int64)
         pack = Pack(start, empty[0], empty[1], none[0], none[1], np.zeros(n, np.bool_))
         # If two threads get here together, both continue with the first one's.

@@ -100,8 +100,7 @@ def feature_order(counts: Counts, *, adjusted: bool) -> Ints:
     if not adjusted:
         return np.argsort(-counts.mi(), kind="stable")
     names, information = counts.domain.names, counts.mi(adjusted=True)
-    found = sorted(range(len(names)), key=lambda i: (-information[i], names[i]))
-    return np.array(found, np.int64)
+    return np.array(sorted(range(len(names)), key=lambda i: (-information[i], names[i])), np.int64)
 
 
 def choose_parents(
@@ -195,8 +194,7 @@ class SelectiveKDB(StructureLearner):
         self._choose("score", SCORES)
         self._choose("smoothing", STRENGTH)
         self._allow_flags("adjusted")
-        context = plan.context
-        n_features = counts.domain.n_features
+        context, n_features = plan.context, counts.domain.n_features
         max_k = min(int(self.max_k), max(n_features - 1, 0))
         information = np.broadcast_to(0.0, (n_features, n_features))
         if max_k:
@@ -209,7 +207,10 @@ class SelectiveKDB(StructureLearner):
         families = [(int(f), full.parent_indices[f]) for f in order]
         surface = self._score(families, full.max_parents, counts, context)
         # The first minimum in row-major order: fewer parents, then fewer features.
-        k, last = np.unravel_index(int(np.argmin(_possible(surface, limits, order))), surface.shape)
+        ends = [place for place, feature in enumerate(order) if limits.required[feature]]
+        possible = surface.copy()  # without those that cut a required arc
+        possible[: limits.n_required], possible[:, : max(ends, default=0)] = np.inf, np.inf
+        k, last = np.unravel_index(int(np.argmin(possible)), surface.shape)
         ranking = [counts.domain.names[i] for i in order]
         facts = {"surface": surface, "k": int(k), "n_features": int(last) + 1}
         context.record("structure").update(order=ranking, score=self.score, **facts)
@@ -252,12 +253,3 @@ def _groups(
         for feature, parents in families
     ]
     return split_by_size(families, sizes, limit) or [list[Family]()]
-
-
-def _possible(surface: Floats, limits: Limits, order: Ints) -> Floats:
-    """Return the losses, infinite where a required arc would be cut."""
-    ends = [place for place, feature in enumerate(order) if limits.required[feature]]
-    losses = surface.copy()
-    losses[: limits.n_required] = np.inf
-    losses[:, : max(ends, default=0)] = np.inf
-    return losses

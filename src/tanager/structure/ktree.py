@@ -89,9 +89,8 @@ class KTree(StructureLearner):
             return Structure.from_parents(domain.names, [()] * domain.n_features)
         paired = _paired(counts, plan.limits)
         gains = np.maximum(_gains(counts, paired, plan), 0.0)
-        information = counts.cmi(
-            None if len(paired) == domain.n_features else paired, adjusted=True
-        )
+        some = None if len(paired) == domain.n_features else paired
+        information = counts.cmi(some, adjusted=True)
         weights = _scaled(gains) + INFORMATION * _scaled(information)
         # Sorted by name, so that column order has no effect.
         by_name = np.array(sorted(range(len(paired)), key=lambda at: domain.names[paired[at]]))

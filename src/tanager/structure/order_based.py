@@ -168,9 +168,7 @@ class OrderBased(StructureLearner):
         if self.order == "random":
             streams = [context.generator(_ORDER_STREAM, k) for k in range(self.n_orders)]
             return [stream.permutation(domain.n_features) for stream in streams]
-        raise invalid(
-            "order", self.order, "'cmi', 'cmisp', 'random', or a sequence of all features"
-        )
+        raise invalid("order", self.order, "'cmi', 'cmisp', 'random', or a list of all features")
 
 
 @dataclass
@@ -273,8 +271,7 @@ def _score_block(
         return joint.single_gains(child, alone, floor, prune=bool(np.isfinite(floor))).tolist()
     gains, best = [], floor
     for parents in families:
-        family = joint.change(child, parents)
-        gains.append(joint.gain(child, parents, family, best))
+        gains.append(joint.gain(child, parents, joint.change(child, parents), best))
         best = max(best, gains[-1]) if np.isfinite(floor) else floor
     return gains
 
@@ -364,8 +361,7 @@ def order_by_single_condition(counts: Counts) -> Ints:
     given = counts.score_pairs(_ClassInformation())
     n = counts.domain.n_features
     best = counts.mi()
-    outside = np.ones(n, bool)
-    order = np.empty(n, np.int64)
+    outside, order = np.ones(n, bool), np.empty(n, np.int64)
     for place in range(n):
         chosen = int(np.argmax(np.where(outside, best, -np.inf)))
         order[place] = chosen

@@ -110,9 +110,7 @@ def parents_by_index(
     index = {name: at for at, name in enumerate(names)}
     for feature, parents in given.items():
         if isinstance(parents, str) or not isinstance(parents, Iterable):
-            raise ConfigurationError(
-                f"The {what} of {feature!r} are {parents!r}; give a list of names."
-            )
+            raise ConfigurationError(f"The {what} of {feature!r} are {parents!r}; give a list.")
         for name in (feature, *parents):
             if name not in index:
                 raise ConfigurationError(

@@ -368,7 +368,11 @@ class _Trainer:
         step = int(model.n_steps[0]) if self.task.training.dense else 0
         given = (*slots[:7], contexts, children, self.chosen, gradient, rate, step)
         native.step_tables(*given, *model.tables, *self.space)
-        self._step_prior(gradient, rate)
+        model, by_log = self.model, gradient.sum(axis=0)
+        by_logit = by_log - np.exp(model.prior) * by_log.sum()
+        moments = model.prior_first, model.prior_second
+        adam_step(model.prior, *moments, by_logit, int(model.n_steps[0]), rate)
+        model.prior -= log_sum_exp(model.prior, axis=0)
         return value, int(np.count_nonzero(joint.argmax(axis=1) == rows.labels))
 
     def _loss(self, joint: Floats, rows: TrainingRows) -> tuple[float, Floats]:
@@ -380,13 +384,6 @@ class _Trainer:
         value, gradient = loss(joint, rows.labels)
         gradient = gradient if weights is None else gradient * weights[:, None]
         return float(value), np.ascontiguousarray(gradient, np.float64)
-
-    def _step_prior(self, gradient: Floats, rate: float) -> None:
-        model = self.model
-        by_log, step = gradient.sum(axis=0), int(model.n_steps[0])
-        by_logit = by_log - np.exp(model.prior) * by_log.sum()
-        adam_step(model.prior, model.prior_first, model.prior_second, by_logit, step, rate)
-        model.prior -= log_sum_exp(model.prior, axis=0)
 
 
 def entropy(log_prob: Floats) -> float:

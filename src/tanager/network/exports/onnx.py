@@ -197,7 +197,10 @@ def to_onnx(
         put("expected_costs", expected, graph.real, len(prices.names))
     if log_probability:
         put("log_probability", graph.reduce("ReduceLogSumExp", joint, 1), graph.real)
-    inputs = [describe(given.name, _input_type(given, graph), [None, 1]) for given in recipe.inputs]
+    inputs = []
+    for one in recipe.inputs:
+        kind = object if one.kind == "text" else np.int64 if one.past_doubles else graph.real
+        inputs.append(describe(one.name, kind, [None, 1]))
     constants = [numpy_helper.from_array(a, name) for name, a in graph.constants.items()]
     body = helper.make_graph(graph.nodes, "tanager", inputs, outputs, constants)
     imports = [helper.make_opsetid("", opset), helper.make_opsetid(ML, ML_OPSET)]
@@ -236,12 +239,6 @@ def _add_decision(graph: Graph, costs: Costs, probabilities: str) -> tuple[str, 
     cheap = graph.cast(graph.add("LessOrEqual", expected, bound), np.int64)
     best = graph.add("ArgMax", cheap, axis=1, keepdims=0)
     return graph.add("Gather", graph.constant(costs.names, object), best), expected
-
-
-def _input_type(given: Input, graph: Graph) -> Any:
-    if given.kind == "text":
-        return object
-    return np.int64 if given.past_doubles else graph.real
 
 
 def _add_codes(graph: Graph, recipe: Recipe, missing_text: str | None) -> str:
@@ -323,8 +320,7 @@ def _add_look_ups(graph: Graph, recipe: Recipe, codes: str) -> tuple[str, str]:
         table = recipe.table_with_unknown(at)
         strides[[at, *given.parents[::-1]], at] = np.cumprod([1, *table.shape[-2:0:-1]])
         tables.append(table.reshape(-1, recipe.n_classes))
-    places = graph.add("MatMul", groups, graph.constant(strides))
-    terms = graph.look_up(places, tables, graph.real)
+    terms = graph.look_up(graph.add("MatMul", groups, graph.constant(strides)), tables, graph.real)
     if shares is not None:
         terms = graph.add("Add", terms, shares)
     joint = graph.add("Add", graph.reduce("ReduceSum", terms, 1), graph.reals(recipe.log_prior))

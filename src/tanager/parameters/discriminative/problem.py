@@ -67,8 +67,7 @@ class Problem:
         cls, options: Discriminative, structure: Structure, counts: Counts, plan: FitPlan
     ) -> Problem:
         """Learn the generative tables and lay out the cells."""
-        context = plan.context
-        n_crossfit = _n_crossfit(options)
+        context, n_crossfit = plan.context, _n_crossfit(options)
         held_out = n_crossfit or "cv" in (options.l2, options.correction)
         if held_out and counts.folds is None:
             n_folds = min(n_crossfit or N_FOLDS, max(counts.rows.n_rows, 1))

@@ -143,8 +143,7 @@ class Layered(GroupedLearner):
         members, shares, losses = _worthwhile(self._members(generative, part, trial, first), trial)
         record = context.record("parameters")
         record.update(shares=shares.tolist(), held_out_loss=losses, straight=bool(part.lines))
-        heard = shares > 0.0
-        depths = [member.depth for member in members]
+        heard, depths = shares > 0.0, [member.depth for member in members]
         part = part.shortened(_kept_parents(part, int(np.max(depths, where=heard, initial=0))))
         if trial is not None:
             record["found_again"] = _found_again(part.structure, structure, trial)
@@ -163,9 +162,7 @@ class Layered(GroupedLearner):
         if self.generative is None:
             return None
         learner = PARAMETERS.resolve(self.generative)
-        known = (
-            "parameters that are estimated from counts alone ('hdp', 'm-estimate', 'laplace', ...)"
-        )
+        known = "parameters estimated from counts alone ('hdp', 'm-estimate', 'laplace', ...)"
         self._allow("generative", isinstance(learner, CountLearner), f"{known}, or None")
         assert isinstance(learner, CountLearner)
         return learner

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tanager import native
 from tanager.codes import Codes, Rows
 from tanager.codes.groups import group_codes
+from tanager.counts import Family
 from tanager.numerics import Floats, starts_of
 from tanager.parameters.layered.members import Member, MemberScores, Trial
 from tanager.parameters.layered.part import Part
@@ -112,8 +113,7 @@ class Boosted(Member):
     """Boosted trees on the groups of each feature and up to `depth` parents."""
 
     def __init__(self, depth: int) -> None:
-        self.depth = depth
-        self.n_rounds = 0
+        self.depth, self.n_rounds = depth, 0
 
     def choose(self, trial: Trial) -> None:
         """Add trees for as long as the held-out loss falls."""
@@ -169,9 +169,7 @@ class Boosted(Member):
         return {"member": f"boosted trees, {self.parents}", "rounds": self.n_rounds}
 
 
-def _holder(
-    split: frozenset[int], families: Sequence[tuple[int, tuple[int, ...]]]
-) -> tuple[int, int]:
+def _holder(split: frozenset[int], families: Sequence[Family]) -> tuple[int, int]:
     """Return the family, and its number of parents, of the smallest table with some features."""
     fits = [
         (max([0, *(parents.index(one) + 1 for one in split - {feature})]), at)

@@ -57,8 +57,7 @@ class Trial:
     @classmethod
     def of(cls, parts: Sequence[Part], held: Sequence[Rows], *, apart: bool) -> Trial:
         """Gather the rows."""
-        chunks = [rows.gather() for rows in held]
-        known = []
+        chunks, known = [rows.gather() for rows in held], []
         for part, chunk in zip(parts, chunks, strict=True):
             # One virtual row is spread evenly over the classes.
             smoothed = part.class_counts + 1.0 / len(part.class_counts)
@@ -82,8 +81,7 @@ class Trial:
 
     def pool_loss(self, said: Sequence[Floats], shares: Floats) -> tuple[float, Floats]:
         """Return a pool's total loss, and its gradient with respect to the shares."""
-        pooled = self.pooled(said, shares)
-        at = np.arange(len(self.labels))
+        pooled, at = self.pooled(said, shares), np.arange(len(self.labels))
         residuals = np.exp(pooled)
         residuals[at, self.labels] -= 1.0
         residuals *= self.weights[:, None]
@@ -110,8 +108,7 @@ class Member(ABC):
     @property
     def parents(self) -> str:
         """The number of parents in words."""
-        n = self.depth
-        return "no parents" if n == 0 else f"up to {n} parent{'s' if n > 1 else ''}"
+        return ("no parents", "up to 1 parent", f"up to {self.depth} parents")[min(self.depth, 2)]
 
     @abstractmethod
     def choose(self, trial: Trial) -> None:
@@ -166,7 +163,10 @@ class Smooth(Member):
 
         def judge(place: int, at: int) -> Floats:
             if (place, at) not in said:
-                start = last[at] or self._carried(terms[at], at)
+                start: Floats | Fit | None = last[at]
+                if start is None and self._shallower is not None:
+                    other, earlier = self._shallower._fits[at]
+                    start = terms[at].carry(earlier.free, other)
                 last[at] = fit = self._fit(trial.parts[at], rows[at], place, start, self.settings)
                 found[place, at] = fit._replace(curvature=None)
                 held = asked[at] if asked else rows[at]
@@ -196,13 +196,6 @@ class Smooth(Member):
         if len(terms) == 1 and last[0] is not None:  # with several, none has the terms of all rows
             fits[0] = fits[0]._replace(curvature=last[0].curvature)
         self._fits = list(zip(terms, fits, strict=True))
-
-    def _carried(self, terms: Terms, at: int) -> Floats | None:
-        """Return the shallower member's parameters for a part of the trial."""
-        if self._shallower is None:
-            return None
-        other, fit = self._shallower._fits[at]
-        return terms.carry(fit.free, other)
 
     def scores(self, part: Part) -> MemberScores:
         """Fit all rows, going through the strengths from stronger to weaker."""
@@ -304,8 +297,7 @@ def fit_shares(trial: Trial, said: Sequence[Floats]) -> Floats:
 
     A pool that predicts worse than the class frequencies alone is shrunk towards them.
     """
-    n_members = len(said)
-    equal = np.full(n_members, 1.0 / n_members)
+    equal = np.full(len(said), 1.0 / len(said))
 
     def objective(shares: Floats) -> tuple[float, Floats]:
         loss, slopes = trial.pool_loss(said, shares)
@@ -318,7 +310,7 @@ def fit_shares(trial: Trial, said: Sequence[Floats]) -> Floats:
         max_iter=1_000,
         tol=1e7 * np.finfo(float).eps,
         first_step=None,
-        bounds=(np.zeros(n_members), np.full(n_members, np.inf)),
+        bounds=(np.zeros(len(said)), np.full(len(said), np.inf)),
     ).at
     none = trial.pool_loss(said, 0.0 * shares)[0]
     if trial.pool_loss(said, shares)[0] <= none:
@@ -404,6 +396,5 @@ def project_scores(scores: Floats, signs: NDArray[np.int8], weights: Floats) -> 
         ways = [(c, not rising.size) for c in range(scores.shape[1]) if c != asked]
     for c, increasing in ways:
         gap = scores[:, c] - reference
-        found = isotonic_regression(gap, weights=known, increasing=increasing)
-        out[:, c] = reference + found.x
+        out[:, c] = reference + isotonic_regression(gap, weights=known, increasing=increasing).x
     return out

@@ -119,11 +119,10 @@ class Part:
         limit, most = WIDE_TABLE, self.n_numbers() + WIDE_TABLES
         while (wide := replace(self, structure=whole.restricted(fits))).n_numbers() > most:
             limit //= 2
-        more = [len(parents) - len(held[feature]) for feature, parents in wide.structure.families]
-        kept = all(
-            set(held[feature]) <= set(parents) for feature, parents in wide.structure.families
-        )
-        return wide if kept and any(more) else self
+        found = wide.structure.families
+        more = any(len(parents) > len(held[feature]) for feature, parents in found)
+        kept = all(set(held[feature]) <= set(parents) for feature, parents in found)
+        return wide if kept and more else self
 
     def anew(self, fold: Fold) -> Part:
         """Learn everything from the rows of a `Fold`: groups and, with a learner, the structure."""

@@ -91,8 +91,7 @@ class PageRows:
 def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> PageRows:
     """Read rows and their classes; of a large source, a sample drawn by a hash of the index.
 
-    `y` are the classes, or their column in `X`; other columns that the model doesn't know are
-    ignored.
+    `y` are the classes, or their column in `X`; other columns unknown to the model are ignored.
     """
     codebook, target = network.codebook, y if isinstance(y, str) else None
     matched = MatchedTable.of(codebook, X, target=target, ignore_extra=True)
@@ -186,15 +185,13 @@ def predict_held_out(
                 continue
             codes = fitted.codebook.encode(rows.table.take(test))
 
-            def refit(
-                columns: list[str], some: Any, train: Any = train, test: Any = test
-            ) -> Floats:
-                fewer = replace(rows, table=rows.table.select(columns))
+            def refit(names: list[str], some: Any, train: Any = train, test: Any = test) -> Floats:
+                fewer = replace(rows, table=rows.table.select(names))
                 try:
                     return _fit_and_predict(model, network, fewer, train, test[some])[1]
                 except ConfigurationError as error:
                     raise ConfigurationError(
-                        "These options don't allow refitting on a subset of the columns. "
+                        "These options don't allow refitting on a subset of the names. "
                         f"{error} Turn the refits off."
                     ) from error
 
