@@ -314,9 +314,9 @@ def _effects(network: Network, feature: str) -> tuple[Floats, Floats, Floats]:
 
 
 def _smooth(network: Network, feature: str, effects: Floats, chance: Floats, beside: Any) -> None:
-    """Average the effect of each interval over its beside, weighted by probability."""
+    """Average the effect of each interval over its neighbours, weighted by probability."""
     column = network.codebook.columns[network.structure.names.index(feature)]
-    n = column.n_ordered  # the code of "missing" has no beside
+    n = column.n_ordered  # the code of "missing" has no neighbours
     if n == 0:
         raise ConfigurationError(
             f"{feature!r} has no order to smooth along; numbers and ordered categories have. "

@@ -191,7 +191,7 @@ def predict_held_out(
                     return _fit_and_predict(model, network, fewer, train, test[some])[1]
                 except ConfigurationError as error:
                     raise ConfigurationError(
-                        "These options don't allow refitting on a subset of the names. "
+                        "These options don't allow refitting on a subset of the columns. "
                         f"{error} Turn the refits off."
                     ) from error
 
