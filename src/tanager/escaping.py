@@ -82,8 +82,7 @@ def inert(table: Any) -> Any:
     A spreadsheet would run cells such as ``=cmd()``; a leading apostrophe makes them text.
     """
     names = [re.sub(_FORMULA, r"'\1", name) for name in table.schema.names]
-    columns = [_inert_texts(column) for column in table.columns]
-    return type(table).from_arrays(columns, names)
+    return type(table).from_arrays([_inert_texts(column) for column in table.columns], names)
 
 
 def _inert_texts(column: Any) -> Any:

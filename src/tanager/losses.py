@@ -218,8 +218,7 @@ class RankedProbability(RowLoss):
         """Return each row's loss and its gradient."""
         chances = np.exp(log_joint - log_joint.max(axis=1, keepdims=True))
         chances /= chances.sum(axis=1, keepdims=True)
-        reached = np.arange(log_joint.shape[1]) >= y[:, None]
-        gaps = np.cumsum(chances, axis=1) - reached
+        gaps = np.cumsum(chances, axis=1) - (np.arange(log_joint.shape[1]) >= y[:, None])
         # d/dp_c of the sum is twice the sum of the gaps from c on; then through the softmax.
         by_chance = 2.0 * np.cumsum(gaps[:, ::-1], axis=1)[:, ::-1]
         mean = (chances * by_chance).sum(axis=1, keepdims=True)

@@ -26,7 +26,6 @@ from tanager.cli.options import (
 )
 from tanager.cli.output import check_output, console, plain, plain_table, print_json, report_model
 from tanager.codes.audit import (
-    ColumnSheet,
     as_date_styles,
     describe_columns,
     feature_index,
@@ -71,13 +70,15 @@ def audit(
     shown = plain_table(*heads, left=(0, 1, 4, 5))
     for sheet in sheets:
         does = plain(sheet.action if not sheet.reason else f"{sheet.action}: {sheet.reason}")
+        share = "<1%" if sheet.top_share < 0.005 else f"{sheet.top_share:.0%}"
+        value = f"{float(sheet.top):.6g}" if sheet.type in ("double", "float") else sheet.top
         usual = sheet.action in ("taken as it is", "the target")
         shown.add_row(
             plain(sheet.column) or "(no name)",
             sheet.type,
             f"{sheet.n_values:,}",
             f"{sheet.missing:.1%}" if sheet.missing else "",
-            plain(_most_frequent(sheet)),
+            plain(f"{value} ({share})"),
             does if usual else f"[bold]{does}[/]",
         )
     out = console()
@@ -86,13 +87,6 @@ def audit(
         "To override: --categorical COLUMN keeps a column as categories, --dates COLUMN "
         "reads it as dates, --drop COLUMN leaves it out."
     )
-
-
-def _most_frequent(sheet: ColumnSheet) -> str:
-    """Return a column's most frequent value with its share; numbers to six digits."""
-    share = "<1%" if sheet.top_share < 0.005 else f"{sheet.top_share:.0%}"
-    value = f"{float(sheet.top):.6g}" if sheet.type in ("double", "float") else sheet.top
-    return f"{value} ({share})"
 
 
 def fit(

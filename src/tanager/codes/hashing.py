@@ -234,7 +234,6 @@ class _Digest(Sums):
 def fingerprint_rows(codebook: Codebook, rows: Rows, context: FitContext) -> str:
     """Return a text that identifies rows including their order, weights and columns."""
     words = context.engine.run(_Digest(codebook.domain.n_features), rows, context.progress, "codes")
-    described = json.dumps(codebook.to_dict(), sort_keys=True, default=str)
-    digest = hashlib.sha256(described.encode())
+    digest = hashlib.sha256(json.dumps(codebook.to_dict(), sort_keys=True, default=str).encode())
     digest.update(words.astype("<u8").tobytes())
     return digest.hexdigest()

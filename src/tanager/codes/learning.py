@@ -95,8 +95,7 @@ def learn_codebook(
     numeric = (one for one in seen.features if isinstance(one, SeenNumeric))
     for one, found in zip(numeric, numbers, strict=True):
         one.numbers = found
-    making = Making(codes, weights, len(class_labels), missing, bins)
-    work = methodcaller("column", making)
+    work = methodcaller("column", Making(codes, weights, len(class_labels), missing, bins))
     columns = tuple(context.engine.map(work, seen.features, context.progress, "cut points"))
     for made in columns:
         if made.arity * len(class_labels) > MAX_CELLS:

@@ -184,8 +184,7 @@ class Rows:
         total = float(n_rows if weights is None else weights.sum())
         chunks = Chunk(codes, labels, weights, 0).split(block_rows)
         pieces = [KeptChunk(chunk._replace(row_index=None)) for chunk in chunks if chunk.n_rows]
-        weighted = weights is not None
-        return cls(domain, pieces, weighted=weighted, total_weight=total)
+        return cls(domain, pieces, weighted=weights is not None, total_weight=total)
 
     @cached_property
     def n_rows(self) -> int:

@@ -329,8 +329,7 @@ def count_expected(
     radices = [_radix(domain, domain.arities, family) for family in families]
     found = Expected([], 0.0, 0)
     for group in split_families(radices, rows.n_rows, context):
-        first = len(found.families)
-        most = most_cells(len(families))
+        first, most = len(found.families), most_cells(len(families))
         gather = _ExpectedPass(group, most, first, expectation, rows.total_weight)
         one = context.engine.run(gather, rows, context.progress, "expected counts")
         found = one._replace(families=found.families + one.families)

@@ -113,8 +113,7 @@ def chance_cmi(classes: Floats, values: Sequence[Floats]) -> Iterator[tuple[slic
             parts.append((many, _excess(levels, levels, float(n_class))))
     step = max(1, BLOCK_CELLS // max(n, 1))
     for low in range(0, n, step):
-        rows = slice(low, low + step)
-        excess = np.zeros((min(step, n - low), n))
+        rows, excess = slice(low, low + step), np.zeros((min(step, n - low), n))
         for many, one in parts:
             excess += many[rows] @ one @ many.T
         # Rounded like all information values: summing in another order must not break a tie.
@@ -210,8 +209,7 @@ def _factorial_table(n_bits: int) -> Floats:
 def _poisson_excess() -> tuple[Floats, Floats]:
     """Return log m and E[k log k] - m log m of k ~ Poisson(m): 1/2 for large m, 0 at zero."""
     grid = np.linspace(np.log(1e-9), np.log(500.0), 800)
-    mean = np.exp(grid)
-    k = np.arange(2, 701)
+    mean, k = np.exp(grid), np.arange(2, 701)
     log_factorial = _log_factorials(int(k[-1]))
     probability = np.exp(np.outer(grid, k) - log_factorial(k) - mean[:, None])
     expected = probability @ (k * np.log(k))

@@ -82,8 +82,7 @@ def lay_out(plan: DrawingPlan, max_width: float = MAX_WIDTH) -> GraphLayout:
     placed = [_narrow_enough(part, widths, arrows, max_width) for part in parts]
     shift, width, height = _pack(placed, max_width)
     target = text_width(shorten(plan.graph.target)) + 2 * PAD
-    width = max(width, target + 2 * MARGIN)
-    top = MARGIN + HEIGHT / 2
+    width, top = max(width, target + 2 * MARGIN), MARGIN + HEIGHT / 2
     x, y = [0.0] * len(widths), [0.0] * len(widths)
     ways: dict[tuple[int, int], list[Point]] = {}
     for part, (right, down) in zip(placed, shift, strict=True):
@@ -154,8 +153,7 @@ class _Layered:
         max_width: float,
         room: float,
     ) -> None:
-        self.boxes = boxes
-        inside = set(boxes)
+        self.boxes, inside = boxes, set(boxes)
         self.arrows = [edge for edge in arrows if edge[0] in inside]
         self.layer = _layers(boxes, widths, self.arrows, room)
         self.n_layers = max(self.layer.values()) + 1

@@ -95,8 +95,7 @@ class RunFile:
         """Write one record, durably."""
         if self._file is None:
             raise DataError(f"{self.path.name} is not open for writing. Use it in a with block.")
-        line = json.dumps(record, ensure_ascii=False, default=str) + "\n"
-        self._file.write(line.encode())
+        self._file.write((json.dumps(record, ensure_ascii=False, default=str) + "\n").encode())
         self._file.flush()
         os.fsync(self._file.fileno())
 

@@ -90,9 +90,7 @@ def friedman(scores: ArrayLike) -> FriedmanTest:
     values = _matrix(scores)
     k = values.shape[1]
     if k < 3:
-        raise DataError(
-            f"Friedman's test needs 3 classifiers or more; got {k}. Use wilcoxon for two."
-        )
+        raise DataError(f"Friedman's test needs 3 classifiers or more; got {k}. For two: wilcoxon.")
     if not np.ptp(values, axis=1).any():
         return FriedmanTest(0.0, 1.0)
     return FriedmanTest(*map(float, friedmanchisquare(*values.T)))

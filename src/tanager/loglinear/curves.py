@@ -122,8 +122,7 @@ def with_line(matrix: Floats, line: Floats) -> Floats:
     n_ordered = len(line)
     waves = curve_basis(n_ordered)
     own = (waves.T @ line) / (waves**2).sum(axis=0)  # the cosines are orthogonal
-    size = float(own @ own)
-    out = matrix.copy()
+    size, out = float(own @ own), matrix.copy()
     out[:n_ordered, :n_ordered] += (np.sqrt(1.0 + size) - 1.0) / size * np.outer(line, own)
     return out
 
@@ -263,8 +262,7 @@ def step_matrix(arity: int, n_ordered: int, *, smooth: bool) -> Floats:
     [[0.58, -0.82, -0.41], [0.58, 0.41, -0.41], [0.58, 0.41, 0.82]]
     """
     variances = basis_variances(n_ordered) if smooth else np.ones(n_ordered)
-    level = variances[0] / variances.sum()
-    out = np.eye(arity)
+    level, out = variances[0] / variances.sum(), np.eye(arity)
     part = out[:n_ordered, :n_ordered]
     part[:, 0] = np.sqrt(level)
     if n_ordered > 1:
@@ -287,8 +285,7 @@ def column_bounds(signs: NDArray[np.int8], n_columns: int) -> tuple[Floats, Floa
     known = signs if n_columns > 1 else np.array([signs[1] or -signs[0]])
     rises, falls, free = known > 0, known < 0, known == 0
     low = np.where(rises | (free & falls.any()), 0.0, -np.inf)
-    high = np.where(falls | (free & rises.any()), 0.0, np.inf)
-    return low, high
+    return low, np.where(falls | (free & rises.any()), 0.0, np.inf)
 
 
 @lru_cache(maxsize=256)

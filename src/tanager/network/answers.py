@@ -125,7 +125,7 @@ class LabelledTable(EqualByArrays):
         """
         if by not in ORDERS:
             raise ConfigurationError(
-                f"A table cannot be sorted by {by!r}. Allowed: {listed(ORDERS)}."
+                f"Tables can't be sorted by {by!r}. Allowed: {listed(ORDERS)}."
             )
         # Values are ranked by first occurrence, which keeps the order of intervals and texts.
         firsts = [list(dict.fromkeys(column)) for column in zip(*self.contexts, strict=True)]
@@ -159,8 +159,7 @@ def table(network: Network, feature: str) -> LabelledTable:
     parents = structure.parent_indices[at]
     members = (*parents, structure.selected[at])
     labels = [codebook.columns[m].labels() for m in members]
-    classes = [str(c) for c in codebook.classes]
-    table = tables.families[at]
+    classes, table = [str(c) for c in codebook.classes], tables.families[at]
     if isinstance(table, GroupedTable):
         read = zip(parents, table.groups, strict=True)
         labels[:-1] = [group_labels(codebook.columns[p], groups) for p, groups in read]

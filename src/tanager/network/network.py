@@ -384,7 +384,6 @@ def _tree_sums(table: TreeTable) -> Floats:
     own = np.bincount(node, chances, tree.n_nodes)
     rest = (tree.arity - np.diff(tree.node_start)).astype(np.float64)
     if table.inherit:
-        inherited = np.bincount(node, above(node, tree.cell_value), tree.n_nodes)
-        rest = np.maximum(1.0 - inherited, 0.0)
+        rest = np.maximum(1.0 - np.bincount(node, above(node, tree.cell_value), tree.n_nodes), 0.0)
     # Nothing remains if every value has a cell, whatever the escape is.
     return np.asarray(own + np.where(rest > TOLERANCE, escapes, 0.0) * rest)

@@ -235,8 +235,7 @@ def find_questions(
     if method not in ("greedy", "exact"):
         raise ConfigurationError(f"method={method!r}. Allowed: 'greedy', 'exact'.")
     check_count("n", n, 1)
-    price = read_prices(network, prices)
-    wanted = None
+    price, wanted = read_prices(network, prices), None
     if among is not None:
         wanted = {find_feature(names, name, "among") for name in read_names(among, "among")}
     most = inf if budget is None else _number(budget, "budget")

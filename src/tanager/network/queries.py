@@ -205,8 +205,7 @@ def _ranked(network: Network, known: Known) -> Iterator[tuple[float, int, dict[i
     push(fixed, likelihoods, classes)
     while heap:
         _, _, (log_best, label, codes), fixed, likelihoods, classes = heapq.heappop(heap)
-        filled = {f: code for f, code in fixed.items() if f not in given}
-        yield log_best, label, {**filled, **codes}
+        yield log_best, label, {f: code for f, code in fixed.items() if f not in given} | codes
         other = classes.copy()
         other[label] = -np.inf
         if np.isfinite(other).any():

@@ -325,8 +325,7 @@ def _joint(network: Network, members: tuple[int, ...], known: Known) -> Floats:
 def _slope(joint: Floats, table: Floats) -> Floats:
     """Return the derivative of log P(given) by each entry, with others changing in proportion."""
     rest = joint.sum(axis=-1, keepdims=True) - joint
-    free = (table > 0.0) & (table < 1.0)
-    out = np.zeros(table.shape)
+    free, out = (table > 0.0) & (table < 1.0), np.zeros(table.shape)
     out[free] = joint[free] / table[free] - rest[free] / (1.0 - table[free])
     return out
 

@@ -73,8 +73,7 @@ def correct_shifts(
 ) -> tuple[Shift, ...]:
     """Adjust p-values by Holm's procedure, those that moved first; `allowed` is for calibration."""
     p = np.array([test.p_value for test in tests])
-    order = np.argsort(p, kind="stable")
-    adjusted = np.empty(len(p))
+    order, adjusted = np.argsort(p, kind="stable"), np.empty(len(p))
     adjusted[order] = np.minimum(np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)), 1.0)
     shifts = []
     for test, q in zip(tests, adjusted.tolist(), strict=True):
@@ -295,8 +294,7 @@ def find_calibration_shifts(
     """Test, per class, whether its probabilities are still calibrated."""
     from scipy.special import chdtrc
 
-    tests = []
-    n_classes = posteriors.shape[1]
+    tests, n_classes = [], posteriors.shape[1]
     error = 1 + len(labels) / float(reference.classes.sum())
     for c in [1] if n_classes == 2 else range(n_classes):
         p, hit = posteriors[:, c], (labels == c).astype(np.float64)

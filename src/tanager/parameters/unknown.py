@@ -245,8 +245,7 @@ class _Alike(NamedTuple):
         which = np.empty(len(order), np.int64)
         which[order] = of
         times = np.diff(np.append(pair, len(order)))
-        labels = chunk.labels[kept]
-        weights = weights[pair]
+        labels, weights = chunk.labels[kept], weights[pair]
         return cls(codes[:, kept], summed[:, kept], labels, rows, which, of[pair], weights, times)
 
     @classmethod
@@ -354,5 +353,4 @@ class _Batch:
         if labels is not None:
             own = np.repeat(labels[group.rows], n_cells)
             terms = terms[np.arange(len(own)), own][:, None]
-        places = (group.start[:, None] + np.arange(n_cells)).ravel()
-        self.cells[places] = terms
+        self.cells[(group.start[:, None] + np.arange(n_cells)).ravel()] = terms

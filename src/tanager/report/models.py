@@ -339,8 +339,7 @@ def plot_table(model: Any, feature: str, *, sort: str = "context", ax: Axes | No
     labels = [_joined(context, 56) for context in table.contexts]
     columns = [fitting(value, 26) for value in table.values]
     slanted = max(map(len, columns)) * len(columns) > 60
-    small = len(labels) <= LABELLED
-    n_all = len(whole.contexts)
+    small, n_all = len(labels) <= LABELLED, len(whole.contexts)
     extra = f" ({len(labels):,} of {n_all:,} contexts)" if len(labels) < n_all else ""
     title = f"P({fitting(table.feature, 40)} | {_joined(table.given, 60)}){extra}"
     if ax is None:

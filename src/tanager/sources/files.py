@@ -190,9 +190,7 @@ def _suffix(path: Path | PurePosixPath | RemoteFile) -> str:
 def _format(path: Path | RemoteFile) -> str:
     suffix = _suffix(path)
     if suffix not in FORMATS:
-        raise DataError(
-            f"{path} has the unknown extension {suffix!r}. Known: {', '.join(FORMATS)}."
-        )
+        raise DataError(f"{path}: unknown extension {suffix!r}. Known: {', '.join(FORMATS)}.")
     return FORMATS[suffix]
 
 

@@ -68,8 +68,7 @@ class Limits:
         kept = np.asarray(features, np.int64)
         place = {int(feature): at for at, feature in enumerate(kept)}
         required = tuple(tuple(place[p] for p in self.required[f] if p in place) for f in place)
-        square = np.ix_(kept, kept)
-        names = tuple(self.names[f] for f in place)
+        square, names = np.ix_(kept, kept), tuple(self.names[f] for f in place)
         return Limits(names, self.allowed[square], required, self.most[kept], self.before[square])
 
     def parents_of(self, feature: int, earlier: Ints, k: int) -> tuple[tuple[int, ...], Ints, int]:

@@ -56,8 +56,7 @@ class Arborescence(ParentSearch):
         n = self._n
         weights = np.full((n + 1, n + 1), -np.inf)
         weights[self._parent, self._child] = scores[self._child, self._slot]
-        parents = maximum_arborescence(weights, root=n)[:n]
-        return self._slot_of[np.arange(n), parents]
+        return self._slot_of[np.arange(n), maximum_arborescence(weights, root=n)[:n]]
 
     def backward(self, scores: Floats, by_choice: Floats, tau: float) -> Floats:
         """Go back through the marginals: their Jacobian, the Gibbs covariance, is symmetric."""
@@ -235,7 +234,12 @@ def resolve_candidates(
         allowed = "'subset', 'all', 'neighbours', or a mapping from features to candidate parents"
         raise invalid("candidates", learner.candidates, allowed)
     pixels = learner.candidates == "neighbours"
-    shape = _image_shape(learner.image_shape, len(names)) if pixels else None
+    shape = (learner.image_shape or (isqrt(len(names)), isqrt(len(names)))) if pixels else None
+    if shape is not None and shape[0] * shape[1] != len(names):
+        raise ConfigurationError(
+            f"The {len(names)} features are not the pixels of a {shape[0]} x {shape[1]} image. "
+            "Hint: give image_shape=(height, width), or candidates='subset'."
+        )
     order = limits.arrange(feature_order(learner.order, names, shape, rng)).tolist()
     chosen: list[list[int]] = [[] for _ in names]
     for place, feature in enumerate(order):
@@ -315,16 +319,6 @@ def _nearest(feature: int, pool: list[int], width: int) -> list[int]:
     row, column = divmod(feature, width)
     distance = [(j // width - row) ** 2 + (j % width - column) ** 2 for j in pool]
     return [pool[at] for at in np.argsort(distance, kind="stable")]
-
-
-def _image_shape(given: tuple[int, int] | None, n: int) -> tuple[int, int]:
-    height, width = given or (isqrt(n), isqrt(n))
-    if height * width != n:
-        raise ConfigurationError(
-            f"The {n} features are not the pixels of a {height} x {width} image. "
-            "Hint: give image_shape=(height, width), or candidates='subset'."
-        )
-    return height, width
 
 
 def _given(asked: Mapping[str, Sequence[str]], limits: Limits, *, free: bool) -> list[list[int]]:

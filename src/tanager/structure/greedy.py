@@ -69,8 +69,7 @@ class Greedy(StructureLearner):
         self._allow_whole("candidates", least=1, none=True)
         self._choose("score", SCORES)
         self._allow_numbers("epsilon", below=1)
-        rows = counts.rows.gather()
-        near = _nearest(counts, self.candidates)
+        rows, near = counts.rows.gather(), _nearest(counts, self.candidates)
         joint = RunningJoint(
             counts.domain, rows, score=self.score, epsilon=self.epsilon, memory=context.tables_limit
         )

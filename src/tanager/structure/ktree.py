@@ -274,8 +274,7 @@ def _paired(counts: Counts, limits: Limits | None) -> Ints:
 
 def _gains(counts: Counts, paired: Ints, plan: FitPlan) -> Floats:
     """Return each pair's information beyond that of both features alone, (n_paired, n_paired)."""
-    domain = counts.domain
-    n_pairs = max(len(paired) * (len(paired) - 1) // 2, 1)
+    domain, n_pairs = counts.domain, max(len(paired) * (len(paired) - 1) // 2, 1)
     most = min(MAX_ROWS, max(MAX_WORK // (n_pairs * domain.n_classes), 500))
     if plan.groups is None:
         rows = find_residuals(counts.rows, plan.context, most)

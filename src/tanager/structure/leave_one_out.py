@@ -159,8 +159,7 @@ class LeaveOneOut(Sums):
 
     def zero(self) -> tuple[Ints, States]:
         """Return the losses of no rows."""
-        n_features = len(self.tries.level_start) - 1
-        return np.zeros((self.task.max_k + 1, n_features), np.int64), {}
+        return np.zeros((self.task.max_k + 1, len(self.tries.level_start) - 1), np.int64), {}
 
     def update(self, state: tuple[Ints, States], chunk: Chunk) -> tuple[Ints, States]:
         """Add the losses of a chunk's rows, in batches that get smaller with more classes."""

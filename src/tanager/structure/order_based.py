@@ -337,8 +337,7 @@ def order_by_class_information(
     Equation 5 by joint entropies of the patterns that occur:
     :math:`I(C; A \mid B) = H(C, B) - H(B) - H(C, A, B) + H(A, B)`.
     """
-    patterns = _Patterns(domain, rows)
-    remaining = list(range(domain.n_features))
+    patterns, remaining = _Patterns(domain, rows), list(range(domain.n_features))
     order: list[int] = []
     enough = patterns.n_rows / (ROWS_PER_CELL * max(domain.n_classes, 1))
     while remaining:
@@ -358,8 +357,7 @@ def order_by_class_information(
 
 def order_by_single_condition(counts: Counts) -> Ints:
     r"""Order features by :math:`\max I(C; X \mid X')` over the earlier :math:`X'` (equation 6)."""
-    given = counts.score_pairs(_ClassInformation())
-    n = counts.domain.n_features
+    given, n = counts.score_pairs(_ClassInformation()), counts.domain.n_features
     best = counts.mi()
     outside, order = np.ones(n, bool), np.empty(n, np.int64)
     for place in range(n):

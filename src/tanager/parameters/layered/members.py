@@ -381,8 +381,7 @@ def project_scores(scores: Floats, signs: NDArray[np.int8], weights: Floats) -> 
     """
     from scipy.optimize import isotonic_regression
 
-    known = np.maximum(weights, 1e-3)
-    others = np.flatnonzero(signs == 0)
+    known, others = np.maximum(weights, 1e-3), np.flatnonzero(signs == 0)
     rising, falling = np.flatnonzero(signs > 0), np.flatnonzero(signs < 0)
     out = scores.copy()
     if rising.size and falling.size and others.size:

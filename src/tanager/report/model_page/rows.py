@@ -96,8 +96,7 @@ def read_rows(network: Network, X: Any, y: Any, *, max_rows: int = MAX_ROWS) -> 
     codebook, target = network.codebook, y if isinstance(y, str) else None
     matched = MatchedTable.of(codebook, X, target=target, ignore_extra=True)
     table, index = _read(matched.values, matched.columns, max_rows)
-    n_source = matched.values.n_rows
-    every = None
+    n_source, every = matched.values.n_rows, None
     if target is None:
         every = codebook.encode_labels(y)
         if every.shape[0] != n_source:
