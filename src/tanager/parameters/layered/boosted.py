@@ -3,6 +3,10 @@
 A ridge blurs the corners of a table; greedy splits keep them. A branch of a tree only splits a
 feature and its parents, so each leaf is a block of cells of that family's table, and the trees
 together are tables on the pool's structure.
+
+References
+----------
+Friedman (2001), DOI 10.1214/aos/1013203451: gradient boosting.
 """
 
 from __future__ import annotations
@@ -55,6 +59,7 @@ class Boosting:
         ]
         chunk = part.grouped_counts.rows.gather()
         self._codes, weights = self._bytes(chunk.codes), chunk.row_weights
+        self._keeps = held is None  # otherwise only the held-out scores are wanted
         self._held = self._codes[:, :0].copy()
         if held is not None:
             self._held = self._bytes(group_codes(held.gather().codes, part.groups))
@@ -85,7 +90,7 @@ class Boosting:
         given = self._codes, self._labels, self._weights, self._held, *self._given, n_rounds
         settings = N_SPLITS, RATE, RIDGE, self._least
         native.boost_groups(*given, *settings, self._scores, self.held_scores, *found)
-        if not self._held.size:  # otherwise only the held-out scores are wanted
+        if self._keeps:
             self._trees.append(found)
 
     def leaves(self) -> Iterator[Leaf]:
